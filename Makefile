@@ -1,0 +1,53 @@
+# On a machine with Python 3.11 or newer, pip and make:
+#   make demo   a private sketch of generated records, from start to finish
+#   make test   lint, types and tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types slow bench clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+$(VENV)/base: pyproject.toml
+	@echo "Setting up $(VENV) (the first time takes a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sfumato needs Python 3.11 or newer: make PYTHON=python3.11" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/base
+	@$(PIP) install -e '.[dev]'
+	@touch $@
+
+.venv-bench/done: pyproject.toml # of its own: the peers need older libraries than we do
+	@echo "Setting up .venv-bench"
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install -e '.[bench]'
+	@touch $@
+
+demo: $(VENV)/base ## make a private sketch of generated records and measure it
+	@$(BIN)/python examples/first_sketch.py
+
+lint: $(VENV)/dev ## ruff
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/dev ## mypy, strict
+	@$(BIN)/mypy
+
+test: lint types ## lint, types and tests
+	@$(BIN)/python -m pytest
+
+slow: $(VENV)/dev ## the tests that take minutes
+	@$(BIN)/python -m pytest -m slow
+
+bench: .venv-bench/done ## speed against numpy, OpenDP and diffprivlib, as ratios in one run
+	@.venv-bench/bin/python benchmarks/ground.py
+
+clean: ## remove everything that make made
+	@rm -rf $(VENV) .venv-bench demo-output .mypy_cache .ruff_cache

@@ -1,0 +1,26 @@
+"""sfumato: publish data under differential privacy through random projections."""
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "Change": "guarantee",
+    "Guarantee": "guarantee",
+    "ParameterError": "errors",
+    "Projection": "projection",
+    "SfumatoError": "errors",
+}
+
+__all__ = [*_PUBLIC]  # noqa: PLE0604 - a list of strings, spelled once
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(f"sfumato.{_PUBLIC[name]}"), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sfumato")
+    raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,144 @@
+"""What a release promises: epsilon and delta, and the five facts without which they mean nothing.
+
+A guarantee compares two inputs that differ in one *unit*. It says what the unit is, which pairs count as
+*neighbours*, how far one unit may move (*change*), and whether the projection was fixed beforehand or drawn afresh.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+from sfumato import check
+from sfumato.errors import ParameterError
+
+Unit = Literal["attribute", "record", "edge"]
+Neighbours = Literal["replace", "add-remove"]
+ProjectionUse = Literal["fixed", "fresh"]
+ChangeKind = Literal["attribute", "box", "l1", "l2"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The set of differences v = x - x' that one unit may make to a row.
+
+    ``attribute``: one value moves anywhere within its column's bounds. ``box``: all of them do.
+    ``l1``, ``l2``: the whole row moves by at most ``radius`` in that norm, in the schema's weighted units.
+    """
+
+    kind: ChangeKind
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        check.one_of(get_args(ChangeKind), kind=self.kind)
+        if self.kind in ("l1", "l2"):
+            check.positive(radius=math.nan if self.radius is None else self.radius)
+        elif self.radius is not None:
+            raise ParameterError(
+                f"a change of kind {self.kind!r} is bounded by the schema, without a radius, got radius={self.radius!r}"
+            )
+
+    @classmethod
+    def attribute(cls) -> Self:
+        """One value of one record, within its column's bounds."""
+        return cls("attribute")
+
+    @classmethod
+    def box(cls) -> Self:
+        """A whole record, every value within its column's bounds."""
+        return cls("box")
+
+    @classmethod
+    def l1(cls, radius: float) -> Self:
+        """A whole record, moved by at most ``radius`` in the sum of absolute values."""
+        return cls("l1", radius)
+
+    @classmethod
+    def l2(cls, radius: float) -> Self:
+        """A whole record, moved by at most ``radius`` in Euclidean length."""
+        return cls("l2", radius)
+
+    def describe(self) -> str:
+        """The change in plain words."""
+        return {
+            "attribute": "one value anywhere within its declared bounds",
+            "box": "every value of a row anywhere within its declared bounds",
+            "l1": f"a row by at most {self.radius!r} in the sum of absolute values",
+            "l2": f"a row by at most {self.radius!r} in Euclidean length",
+        }[self.kind]
+
+
+_DEFAULT_CHANGE: dict[str, ChangeKind] = {"attribute": "attribute", "record": "box", "edge": "attribute"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """Differential privacy with all its fields.
+
+    For every pair of neighbouring inputs D, D' and every set S of outputs,
+    Pr[M(D) in S] <= e^epsilon * Pr[M(D') in S] + delta.
+
+    epsilon, delta : delta = 0 is pure differential privacy.
+    unit           : ``attribute`` (one value of one record), ``record`` (a whole record; ``group`` = g for people
+                     who own up to g rows), ``edge`` (the weight of one edge, by at most 1).
+    neighbours     : ``replace`` (the number of rows is public) or ``add-remove`` (it is protected).
+    change         : how far one unit may move. Default: one value for attribute and edge, the box for record.
+    projection     : ``fixed`` (holds for every projection, reused or known beforehand) or ``fresh`` (holds because
+                     the projection is drawn after the data are fixed and is used for this release alone).
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    unit: Unit = "record"
+    neighbours: Neighbours = "replace"
+    change: Change | None = None
+    projection: ProjectionUse = "fixed"
+    group: int = 1
+
+    def __post_init__(self) -> None:
+        check.positive(epsilon=self.epsilon)
+        check.probability_below_one(delta=self.delta)
+        check.one_of(get_args(Unit), unit=self.unit)
+        check.one_of(get_args(Neighbours), neighbours=self.neighbours)
+        check.one_of(get_args(ProjectionUse), projection=self.projection)
+        check.whole(1, group=self.group)
+        if self.change is None:
+            object.__setattr__(self, "change", Change(_DEFAULT_CHANGE[self.unit]))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        kind = self.allowed_change.kind
+        if (self.unit == "record") == (kind == "attribute"):
+            raise ParameterError(
+                f"unit={self.unit!r} cannot go with a change of kind {kind!r}: "
+                "an attribute or an edge is one value, a record is a box or a ball"
+            )
+        if self.group > 1 and self.unit != "record":
+            raise ParameterError(
+                f"group={self.group} counts the rows of one person, so it needs unit='record', got unit={self.unit!r}"
+            )
+        if self.projection == "fresh" and (kind != "l2" or self.delta == 0):
+            raise ParameterError(
+                "projection='fresh' is proved for changes in an l2 ball and delta > 0 only, "
+                f"got change={kind!r}, delta={self.delta!r}: "
+                "use Change.l2(radius) and a small delta, or projection='fixed'"
+            )
+
+    @property
+    def allowed_change(self) -> Change:
+        """The change, which is never missing once the guarantee exists."""
+        assert self.change is not None
+        return self.change
+
+    def describe(self) -> str:
+        """The promise in plain words."""
+        whose = {"attribute": "one value of one record", "record": "one record", "edge": "one edge"}[self.unit]
+        if self.group > 1:
+            whose = f"all of one person's records (at most {self.group})"
+        pair = "replaced by another" if self.neighbours == "replace" else "added or removed"
+        factor = f"e^{self.epsilon:g} = {math.exp(min(self.epsilon, 700)):.4g}"
+        odds = f"the odds of any outcome change by a factor of at most {factor}"
+        slack = f", except with probability {self.delta:g}" if self.delta else ""
+        origin = "drawn after the data were fixed and used once" if self.projection == "fresh" else "known or reused"
+        projection = f"The projection was {origin}" if self.projection == "fresh" else f"The projection may be {origin}"
+        change = self.allowed_change.describe()
+        return f"If {whose} is {pair}, {odds}{slack}. What may change: {change}. {projection}."

@@ -1,0 +1,208 @@
+"""Fixed-point arithmetic without rounding errors.
+
+Clipped data and projections are integers held in doubles. While every sum of products stays within 2^53, each partial
+sum is an integer that a double holds exactly, so a BLAS product is exact in any order of summation: the same on every
+machine, thread count and block size. Totals over rows are gathered in wide integers and do not depend on their order.
+
+Blocks are columns-first: shape (dim, rows), one contiguous run per column, as Arrow and Parquet store them.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato import check
+from sfumato.errors import ParameterError
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+Matrix: TypeAlias = Any  # a dense array of doubles or a scipy.sparse.csr_array
+
+INPUT_BITS = 20
+PROJECTION_BITS = 21
+EXACT_BITS = 53
+_CACHED = 1 << 16  # numbers that fit a core's own cache
+_SCRATCH = 1 << 23  # numbers of working space for a product
+
+
+def check_exact(*, input_bits: int, projection_bits: int, terms: int) -> None:
+    """Refuse bit widths for which a sum of ``terms`` products could leave the exact range of a double.
+
+    With |x| <= 2^input_bits and |p| <= 2^projection_bits every partial sum is at most terms * 2^(sum of bits) <= 2^53.
+    """
+    check.whole(1, input_bits=input_bits, projection_bits=projection_bits, terms=terms)
+    growth = (terms - 1).bit_length()
+    excess = input_bits + projection_bits + growth - EXACT_BITS
+    if excess > 0:
+        raise ParameterError(
+            f"input_bits={input_bits} + projection_bits={projection_bits} + {growth} (for {terms} columns) must be at "
+            f"most {EXACT_BITS} for the product to be exact: lower input_bits or projection_bits by {excess} in all"
+        )
+
+
+class InputGrid:
+    """The lattice of clipped inputs: column j runs from low_j to high_j in 2^bits equal steps, both ends included.
+
+    Guarantee: ``round`` maps any double whatever, NaN and infinities included, to an integer in [0, 2^bits], cell by
+    cell, so a change of one cell moves one integer and by at most 2^bits. NaN becomes 0, the low end.
+    """
+
+    def __init__(self, low: ArrayLike, high: ArrayLike, bits: int = INPUT_BITS) -> None:
+        self.low, self.high = np.atleast_1d(np.asarray(low, float)), np.atleast_1d(np.asarray(high, float))
+        check.whole(1, input_bits=bits)
+        check.between(1, 40, input_bits=bits)
+        self.bits = bits
+        if self.low.shape != self.high.shape or self.low.ndim != 1:
+            raise ParameterError(
+                f"low and high must be vectors of one length, got shapes {self.low.shape} and {self.high.shape}"
+            )
+        for name, bound in (("low", self.low), ("high", self.high)):
+            bad = np.flatnonzero(~np.isfinite(bound))
+            if bad.size:
+                raise check.fail(f"{name}[{bad[0]}]", float(bound[bad[0]]), "finite")
+        with np.errstate(over="ignore", divide="ignore"):
+            bad = np.flatnonzero(~((self.high > self.low) & np.isfinite(self._per_unit) & (self._per_unit > 0)))
+        if bad.size:
+            low, high = float(self.low[bad[0]]), float(self.high[bad[0]])
+            raise ParameterError(f"high[{bad[0]}] must lie above low[{bad[0]}], by a usable width, got {low=}, {high=}")
+
+    @property
+    def _per_unit(self) -> Floats:
+        return np.asarray(2.0**self.bits / (self.high - self.low))
+
+    @property
+    def dim(self) -> int:
+        """The number of columns."""
+        return self.low.size
+
+    @property
+    def step(self) -> Floats:
+        """The width of one lattice step of each column."""
+        return np.asarray((self.high - self.low) * 2.0**-self.bits)
+
+    def round(self, columns: NDArray[np.floating], out: Floats | None = None) -> Floats:
+        """Clip a (dim, rows) block to the bounds and round it to the lattice; integers 0..2^bits, held in doubles."""
+        if columns.ndim != 2 or columns.shape[0] != self.dim:
+            raise ParameterError(f"columns must have shape ({self.dim}, rows), got {columns.shape}")
+        out = np.empty(columns.shape) if out is None else out
+        rows = columns.shape[1]
+        zero, top = np.zeros(rows), np.full(rows, 2.0**self.bits)
+        low, per_unit = self.low[:, None], self._per_unit[:, None]
+        together = max(1, _CACHED // max(1, rows))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for j in range(0, self.dim, together):  # a few columns at a time, so that the five passes stay in cache
+                some = slice(j, j + together)
+                cells = out[some]
+                np.subtract(columns[some], low[some], out=cells)
+                np.multiply(cells, per_unit[some], out=cells)
+                np.fmax(cells, zero, out=cells)  # fmax(NaN, 0) = 0
+                np.fmin(cells, top, out=cells)
+                np.rint(cells, out=cells)
+        return out
+
+    def value(self, lattice: Floats) -> Floats:
+        """The numbers that lattice points stand for."""
+        return np.asarray(self.low[:, None] + lattice * self.step[:, None])
+
+
+def product(matrix: Matrix, block: Floats, out: Floats | None = None) -> Floats:
+    """The product matrix.T @ block of integers that passed ``check_exact``: exact, so however it is computed.
+
+    ``matrix`` has shape (dim_in, dim_out), dense or CSR; ``block`` (dim_in, rows); the result (dim_out, rows).
+    """
+    if isinstance(matrix, np.ndarray):
+        return np.matmul(matrix.T, block, out=out)
+    result = np.asarray(matrix.T @ block)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def rounded_product(
+    grid: InputGrid, matrix: Matrix, columns: NDArray[np.floating], projection_bits: int = PROJECTION_BITS
+) -> Floats:
+    """Round a (dim_in, rows) block of data to its grid and project it, a cache-sized piece at a time."""
+    check_exact(input_bits=grid.bits, projection_bits=projection_bits, terms=grid.dim)
+    rows = columns.shape[1]
+    piece = min(1 << 13, max(1 << 10, _SCRATCH // grid.dim))
+    out, scratch = np.empty((matrix.shape[1], rows)), np.empty((grid.dim, min(piece, rows)))
+    for start in range(0, rows, piece):
+        window = slice(start, min(start + piece, rows))
+        rounded = grid.round(columns[:, window], out=scratch[:, : window.stop - start])
+        product(matrix, rounded, out=out[:, window])
+    return out
+
+
+def coarsen(exact: Floats, shift: int) -> Integers:
+    """floor(y / 2^shift + 1/2) of exact integers, in integer arithmetic."""
+    check.whole(0, shift=shift)
+    integers = exact.astype(np.int64)
+    if shift:
+        integers += 1 << (shift - 1)
+        integers >>= shift
+    return integers
+
+
+class Total:
+    """An exact sum of integer arrays of one shape, for any number of terms in any order.
+
+    Kept as high * 2^32 + low with 0 <= low < 2^32, so that it holds 2^95 and two totals merge exactly.
+    """
+
+    __slots__ = ("_high", "_low")
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._high, self._low = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+
+    def add(self, block: NDArray[np.float64] | NDArray[np.int64]) -> Self:
+        """Add one array of integers below 2^62 in size, held in doubles or int64."""
+        self._low += block.astype(np.int64)
+        return self._carry()
+
+    def merge(self, other: "Total") -> Self:
+        """Add another total, for instance another thread's."""
+        self._high += other._high
+        self._low += other._low
+        return self._carry()
+
+    def _carry(self) -> Self:
+        self._high += self._low >> 32
+        self._low &= (1 << 32) - 1
+        return self
+
+    def integers(self) -> NDArray[np.object_]:
+        """The total as Python integers, which have no limit."""
+        return np.asarray((self._high.astype(object) << 32) + self._low.astype(object))
+
+    def int64(self) -> Integers:
+        """The total as int64, when it fits."""
+        if self._high.size and not ((self._high >= -(1 << 31)) & (self._high < (1 << 31))).all():
+            raise OverflowError("the total does not fit 64 bits: use integers()")
+        return (self._high << 32) + self._low
+
+
+def gram(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
+    """Exact sum over all rows of x x^T, for (dim, rows) blocks of integers |x| <= 2^bits.
+
+    Each block is cut so that 2 * bits + log2(rows of a piece) <= 53, which makes its float64 product exact.
+    """
+    check.between(1, 26, bits=bits)
+    total, piece = Total((dim, dim)), 1 << (EXACT_BITS - 2 * bits)
+    for block in blocks:
+        for start in range(0, block.shape[1], piece):
+            part = block[:, start : start + piece]
+            total.add(part @ part.T)
+    return total
+
+
+def column_sums(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
+    """Exact sum over all rows, for (dim, rows) blocks of integers |x| <= 2^bits."""
+    check.between(1, 40, bits=bits)
+    total = Total((dim,))
+    for block in blocks:
+        for start in range(0, block.shape[1], 1 << (62 - bits)):
+            total.add(block[:, start : start + (1 << (62 - bits))].astype(np.int64).sum(axis=1))
+    return total

@@ -1,0 +1,135 @@
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evidence import agrees
+from sfumato.calibration import least_epsilon
+from sfumato.errors import ParameterError
+from sfumato.loss import ChiSquare, Composed, FreshGaussian, FreshLaplace, Gaussian, Laplace, Pure, Response
+
+FRESH = FreshGaussian(family="gaussian", dim_in=300, dim_out=16, radius=1.0, scale=5.06)
+EXAMPLES = [
+    Pure(0.7),
+    Laplace(1.0, 2.0),
+    Gaussian(1.0, 3.0),
+    FRESH,
+    FreshGaussian(family="orthonormal", dim_in=30, dim_out=5, radius=1.0, scale=4.0, rounding=1e-4),
+    FreshLaplace(dim_out=5, radius=1.0, laplace_scale=3.0),
+    ChiSquare(rows=20, ratio=0.1),
+    ChiSquare(rows=20, ratio=0.1, neighbours="replace"),
+    Response(1.2, 4),
+]
+
+
+@pytest.mark.parametrize("loss", EXAMPLES, ids=lambda loss: type(loss).__name__)
+def test_profiles_fall_and_stay_probabilities(loss):
+    deltas = [loss.delta(e) for e in (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)]
+    assert all(0 <= d <= 1 for d in deltas)
+    assert all(a >= b for a, b in pairwise(deltas))
+
+
+@pytest.mark.parametrize("loss", EXAMPLES, ids=lambda loss: type(loss).__name__)
+def test_the_pld_lies_above_the_profile_and_close_to_it(loss):
+    alone = Composed([loss])
+    for epsilon in (0.1, 0.5, 1.0, 1.5):
+        truth = loss.delta(epsilon)
+        assert truth <= alone.delta(epsilon) <= truth * 1.03 + 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.2, 4.0), st.floats(0.5, 4.0), st.floats(1.01, 2.0), st.sampled_from([Laplace, Gaussian]))
+def test_more_noise_never_costs_more(epsilon, scale, factor, law):
+    assert law(1.0, scale * factor).delta(epsilon) <= law(1.0, scale).delta(epsilon)
+
+
+@pytest.mark.parametrize(("count", "scale"), [(2, 1.0), (10, 10.0), (100, 10.0), (1000, 60.0), (5000, 300.0)])
+def test_composed_gaussians_are_one_gaussian(count, scale):
+    composed, whole = Composed([Gaussian(1.0, scale)] * count), Gaussian(math.sqrt(count), scale)
+    for epsilon in (0.1, 0.5, 1.0, 2.0, 3.0):
+        truth = whole.delta(epsilon)
+        assert truth <= composed.delta(epsilon) <= truth * 1.001 + 1e-11
+
+
+def test_composed_pure_losses_are_the_binomial_of_randomized_response():
+    n, e = 12, 0.25
+    p = 1 / (1 + math.exp(-e))
+    for epsilon in (0.0, 0.5, 1.0, 2.5):
+        ones = [(math.comb(n, i) * p**i * (1 - p) ** (n - i), (2 * i - n) * e) for i in range(n + 1)]
+        truth = sum(mass * max(0.0, -math.expm1(epsilon - loss)) for mass, loss in ones)
+        for law in (Pure(e), Response(e)):
+            assert truth <= Composed([law] * n).delta(epsilon) <= truth * 1.001 + 1e-11
+    assert Composed([Pure(e)] * n).delta(n * e + 0.01) <= 2e-12
+
+
+def test_composition_does_not_depend_on_order():
+    parts = [Gaussian(1.0, 4.0), Laplace(1.0, 5.0), Pure(0.1), Gaussian(1.0, 4.0)]
+    assert Composed(parts).delta(1.0) == Composed(parts[::-1]).delta(1.0)
+    assert Composed(parts) != Composed(parts[::-1])
+
+
+def test_ten_fresh_releases_compose_to_the_tabled_epsilon():
+    assert least_epsilon(Composed([FRESH] * 10), 1e-6) == pytest.approx(2.98, abs=0.005)
+
+
+def test_replacing_is_adding_composed_with_removing():
+    """Monte Carlo of N(0, diag(1+s, 1)) against N(0, diag(1, 1+s)), and the tabled thresholds."""
+    rng, n, rows, s, epsilon = np.random.default_rng(5), 400_000, 8, 0.3, 0.5
+    loss = s / (2 * (1 + s)) * ((1 + s) * rng.chisquare(rows, n) - rng.chisquare(rows, n))
+    samples = np.maximum(0.0, -np.expm1(epsilon - loss))
+    assert agrees(samples, ChiSquare(rows=rows, ratio=s, neighbours="replace").delta(epsilon))
+    assert not agrees(samples, ChiSquare(rows=rows, ratio=s * 1.03, neighbours="replace").delta(epsilon))
+    for r, inverse in ((119, 47.1), (473, 92.2)):
+        deltas = [
+            ChiSquare(rows=r, ratio=1 / (inverse + slip), neighbours="replace").delta(1.0) for slip in (-0.1, 0.1)
+        ]
+        assert deltas[0] > 1e-6 > deltas[1]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_fresh_laplace_matches_simulated_likelihood_ratios(broken):
+    rng, n, k, b, epsilon = np.random.default_rng(6), 300_000, 6, 1.1, 0.6
+    shift, noise = rng.standard_normal((n, k)) / math.sqrt(k) / b, rng.laplace(size=(n, k))
+    loss = (np.abs(noise + shift) - np.abs(noise)).sum(axis=1)
+    stated = FreshLaplace(dim_out=k, radius=1.03 if broken else 1.0, laplace_scale=b).delta(epsilon)
+    assert agrees(np.maximum(0.0, -np.expm1(epsilon - loss)), stated) != broken
+
+
+def test_fresh_laplace_charges_for_the_rounding_of_the_projection():
+    exact = FreshLaplace(dim_out=4, radius=1.0, laplace_scale=3.0)
+    rounded = FreshLaplace(dim_out=4, radius=1.0, laplace_scale=3.0, rounding=0.03)
+    shift = 2 * 0.03 / 3
+    assert exact.delta(1.0 - shift) * 0.999 <= rounded.delta(1.0) <= exact.delta(1.0 - shift - 2e-4)
+    assert rounded.delta(shift / 2) <= 1.0
+
+
+def test_fresh_gaussian_charges_for_the_rounding_of_the_projection():
+    exact = FreshGaussian(family="orthonormal", dim_in=5, dim_out=5, radius=1.02, scale=4.0)
+    rounded = FreshGaussian(family="orthonormal", dim_in=5, dim_out=5, radius=1.0, scale=4.0, rounding=0.02)
+    assert rounded.delta(1.0) == pytest.approx(exact.delta(1.0), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Pure(0.0),
+        lambda: Laplace(0.0, 1.0),
+        lambda: Laplace(1.0, 0.0),
+        lambda: Gaussian(1.0, math.nan),
+        lambda: Response(1.0, 1),
+        lambda: ChiSquare(rows=0, ratio=1.0),
+        lambda: ChiSquare(rows=1, ratio=-1.0),
+        lambda: ChiSquare(rows=1, ratio=1.0, neighbours="both"),
+        lambda: FreshLaplace(dim_out=0, radius=1.0, laplace_scale=1.0),
+        lambda: FreshGaussian(family="rademacher", dim_in=3, dim_out=2, radius=1.0, scale=1.0),
+        lambda: FreshGaussian(family="orthonormal", dim_in=3, dim_out=4, radius=1.0, scale=1.0),
+        lambda: FreshGaussian(family="gaussian", dim_in=3, dim_out=4, radius=1.0, scale=1.0, rounding=-1.0),
+        lambda: Composed([]),
+    ],
+)
+def test_impossible_losses_are_refused(make):
+    with pytest.raises(ParameterError):
+        make()

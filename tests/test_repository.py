@@ -1,0 +1,79 @@
+"""The repository as a newcomer meets it: documents that run, and nothing of one machine in them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sfumato
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [
+    "README.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/mathematics.md",
+]
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603
+
+
+def test_the_code_of_the_readme_prints_what_it_says():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert run(code).split() == re.findall(r"\)  # (\S+)", code)
+
+
+def test_the_make_targets_that_documents_name_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {t for d in DOCUMENTS for t in re.findall(r"make ([a-z]+)\b", (ROOT / d).read_text())}
+    named -= {"does", "the", "one"}
+    assert {"demo", "test", "bench", "slow"} <= named <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_between_documents_lead_somewhere(document):
+    path = ROOT / document
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_names_that_documents_give_exist():
+    named = {n for d in DOCUMENTS for n in re.findall(r"`sfumato\.([A-Za-z_.]+)`", (ROOT / d).read_text())}
+    assert named
+    for name in named:
+        value = __import__("sfumato")
+        for i, part in enumerate(name.split(".")):
+            if not hasattr(value, part):
+                value = __import__("importlib").import_module("sfumato." + ".".join(name.split(".")[: i + 1]))
+            else:
+                value = getattr(value, part)
+
+
+def test_the_version_is_the_packages_own():
+    assert sfumato.__version__ in (ROOT / "pyproject.toml").read_text()
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    loaded = run(
+        "import sys, sfumato; print(*[m for m in ('numpy', 'scipy', 'flint', 'dp_accounting') if m in sys.modules])"
+    )
+    assert loaded.strip() == ""
+
+
+def test_the_demo_makes_what_it_says(tmp_path):
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, ROOT / "examples" / "first_sketch.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert (tmp_path / "demo-output" / "sketch.npy").exists()
+    recovered = float(re.search(r"recovered ([\d.]+)", done.stdout).group(1))
+    assert 25 < recovered < 100
