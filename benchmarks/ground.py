@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sfumato import noise
-from sfumato.lattice import InputGrid, rounded_product
+from sfumato.lattice import InputGrid
 from sfumato.projection import Projection
 from sfumato.secret import Secret
 
@@ -94,13 +94,13 @@ def product_table() -> None:
         columns = np.ascontiguousarray(data.T)
         grid = InputGrid(np.zeros(d), np.ones(d))
         plain = rng.standard_normal((d, k)) / np.sqrt(k)
-        dense = Projection(family="gaussian", dim_in=d, dim_out=k).on_lattice(1.0).entries
-        count_sketch = Projection(family="sparse", dim_in=d, dim_out=k).on_lattice(1.0).entries
+        dense = Projection(family="gaussian", dim_in=d, dim_out=k).on_lattice(1.0)
+        count_sketch = Projection(family="sparse", dim_in=d, dim_out=k).on_lattice(1.0)
         base, by_columns, ours, thin = seconds(
             lambda data=data, plain=plain: data @ plain,
             lambda columns=columns, plain=plain: plain.T @ columns,
-            lambda grid=grid, dense=dense, columns=columns: rounded_product(grid, dense, columns),
-            lambda grid=grid, count_sketch=count_sketch, columns=columns: rounded_product(grid, count_sketch, columns),
+            lambda grid=grid, dense=dense, columns=columns: dense.apply(grid, columns),
+            lambda grid=grid, count_sketch=count_sketch, columns=columns: count_sketch.apply(grid, columns),
         )
         name = f"{rows:7,} x {d:4} -> {k:3}"
         print(f"  {name}   gaussian {ours / base:5.2f} x   sparse(1) {thin / base:5.2f} x", end="   ")

@@ -48,7 +48,7 @@ def main() -> None:
     # The release: clip and round, multiply exactly, round to the coarser grid, add exact noise.
     records = make_records()
     grid = lattice.InputGrid(np.zeros(COLUMNS), np.ones(COLUMNS))
-    exact = lattice.rounded_product(grid, projection.entries, np.ascontiguousarray(records.T))
+    exact = projection.apply(grid, np.ascontiguousarray(records.T))
     integers = lattice.coarsen(exact, shift)
     words = Secret.fresh().words("demo", scale.hex(), 0, integers)
     published = (integers + noise.laplace(words, integers.size, scale).reshape(integers.shape)) * unit

@@ -59,14 +59,16 @@ def test_rounded_products_do_not_depend_on_blocks_threads_or_layout():
     grid = InputGrid(np.full(dim, -1.0), np.full(dim, 2.0))
     matrix = RNG.integers(-(2**21), 2**21, (dim, k)).astype(float)
     columns = RNG.normal(0.5, 2.0, (dim, rows))
-    whole = lattice.rounded_product(grid, matrix, columns)
+    whole = lattice.rounded_product(grid, matrix, columns, projection_bits=21)
     assert (whole == lattice.product(matrix, grid.round(columns))).all()
-    assert (whole == lattice.rounded_product(grid, matrix, np.asfortranarray(columns))).all()
-    assert (whole == lattice.rounded_product(grid, sparse.csr_array(matrix), columns)).all()
+    assert (whole == lattice.rounded_product(grid, matrix, np.asfortranarray(columns), projection_bits=21)).all()
+    assert (whole == lattice.rounded_product(grid, sparse.csr_array(matrix), columns, projection_bits=21)).all()
     for size in (1, 777, 4096):
         windows = [slice(a, a + size) for a in range(0, min(rows, 40 * size), size)]
         with ThreadPoolExecutor(3) as pool:
-            parts = list(pool.map(lambda w: lattice.rounded_product(grid, matrix, columns[:, w]), windows))
+            parts = list(
+                pool.map(lambda w: lattice.rounded_product(grid, matrix, columns[:, w], projection_bits=21), windows)
+            )
         assert (np.concatenate(parts, axis=1) == whole[:, : windows[-1].stop]).all()
 
 
@@ -155,3 +157,12 @@ def test_totals_go_beyond_64_bits_and_merge():
     assert one.integers().tolist() == [6000 * 2**53 - 21000, -6000 * 2**53 - 21000]
     with pytest.raises(OverflowError, match="integers"):
         one.int64()
+
+
+def test_sums_of_numbers_that_are_too_wide_are_refused():
+    for summed in (lattice.gram, lattice.column_sums):
+        for bad in (2.0**21, np.nan):
+            with pytest.raises(OverflowError, match="20 bits"):
+                summed([np.full((2, 3), bad)], 2, 20)
+    with pytest.raises(OverflowError, match="62 bits"):
+        Total((1,)).add(np.array([2.0**63]))

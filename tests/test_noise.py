@@ -208,6 +208,12 @@ def test_scales_out_of_range_are_refused_and_nothing_is_drawn(draw, scale):
     assert words.position == 0
 
 
+def test_single_precision_scales_are_taken_as_they_are():
+    scale = np.float32(2.0**40 / 3)
+    single, double = (noise.laplace(TESTING.words("f32"), 5000, s) for s in (scale, float(scale)))
+    assert (single == double).all()
+
+
 def test_sizes_are_whole_numbers():
     words = TESTING.words("none")
     assert noise.laplace(words, 0, 1.0).size == 0

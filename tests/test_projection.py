@@ -161,11 +161,12 @@ def test_no_neighbour_moves_further_than_stated(family, change, order):
 def test_where_the_table_says_exact_a_neighbour_attains_it(family, change, order):
     lattice = make(family).on_lattice(RANGES)
     entries, step = dense(lattice.entries), lattice.step
-    stated = lattice.sensitivity(change, order, truncated=True)
+    stated = lattice.sensitivity(change, order)
+    radius = change.radius and change.radius + lattice.rounding_growth(1 if change.kind == "l1" else 2)
     if change.kind == "attribute" or (change.kind == "box" and order == 1):
         moves = extreme_changes(change, 7, 2.0**20, step)
     elif change.kind == "l1":
-        moves = np.eye(7) * change.radius / step
+        moves = np.eye(7) * radius / step
     elif change.kind == "l2":
         per_step = entries / step[:, None]
         if order == 2:
@@ -174,7 +175,7 @@ def test_where_the_table_says_exact_a_neighbour_attains_it(family, change, order
             signs = np.array(list(itertools.product((-1, 1), repeat=entries.shape[1]))).T
             image = per_step @ signs
             best = image[:, np.linalg.norm(image, axis=0).argmax()]
-        moves = (best / np.linalg.norm(best) * change.radius / step)[None]
+        moves = (best / np.linalg.norm(best) * radius / step)[None]
     else:
         return  # a box in the l2 norm is an upper bound only
     attained = np.linalg.norm(moves @ entries, order, axis=1).max()
@@ -262,7 +263,9 @@ def test_balls_in_real_numbers_stay_within_it_after_rounding(kind, order):
     steps *= radius / np.maximum(np.linalg.norm(steps, 1 if kind == "l1" else 2, axis=0), 1e-9)
     a, b = (product(lattice.entries, grid.round(rows)) for rows in (one, one + steps))
     moved = np.linalg.norm(a - b, order, axis=0).max()
-    assert lattice.sensitivity(change, order, truncated=True) < moved <= lattice.sensitivity(change, order)
+    stated = lattice.sensitivity(change, order)
+    without_rounding = stated * radius / (radius + lattice.rounding_growth(1 if kind == "l1" else 2))
+    assert without_rounding < moved <= stated
 
 
 def test_countsketch_costs_one_whatever_the_dimension():
@@ -276,7 +279,7 @@ def test_fixed_gaussian_projections_cost_what_the_table_says(d, k, expected):
     """Mean over P of the certified sigma_max times 4.2247."""
     bounds = [
         (lattice := Projection(family="gaussian", dim_in=d, dim_out=k, seed=s).on_lattice(1.0)).unit
-        * lattice.sensitivity(Change.l2(1.0), 2, truncated=True)
+        * lattice.sensitivity(Change.l2(1.0), 2)
         for s in range(150)
     ]
     error = np.std(bounds) / math.sqrt(len(bounds)) * 4.2247
@@ -304,6 +307,18 @@ def test_the_certified_norm_is_above_the_true_one_and_close(shape):
             for r in range(i + 1, n):
                 factor = shifted[r][i] / shifted[i][i]
                 shifted[r] = [x - factor * y for x, y in zip(shifted[r], shifted[i], strict=True)]
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-158, 1e155, 1e300])
+def test_the_certified_norm_does_not_depend_on_units(scale):
+    matrix = np.random.default_rng(0).normal(size=(5, 3))
+    assert norm_bound(matrix * scale) / scale == pytest.approx(norm_bound(matrix), rel=1e-12)
+    assert norm_bound(matrix * 2.0**-520) == norm_bound(matrix) * 2.0**-520
+
+
+def test_a_matrix_that_is_not_finite_has_no_norm():
+    with pytest.raises(ParameterError, match="finite"):
+        norm_bound(np.array([[1.0, np.inf]]))
 
 
 def test_the_certified_norm_of_sparse_and_degenerate_matrices():
@@ -340,7 +355,52 @@ def test_bad_projections_are_refused_by_name(fields, named):
     assert named in str(caught.value)
 
 
-@pytest.mark.parametrize("ranges", [0.0, -1.0, math.nan, math.inf])
+def test_a_projection_of_zeros_is_refused():
+    with pytest.raises(ParameterError, match="another seed"):
+        Projection(family="achlioptas", dim_in=1, dim_out=1, seed=1).on_lattice(1.0)
+
+
+@pytest.mark.parametrize("ranges", [1e-90, 1.0, 1e90])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_units_of_the_data_do_not_matter(family, ranges):
+    one, other = (make(family).on_lattice(r) for r in (1.0, ranges))
+    for order in (1, 2):
+        for kind in ("l1", "l2"):
+            stated = [x.sensitivity(Change(kind, 0.5 * r), order) for x, r in ((one, 1.0), (other, ranges))]
+            assert stated[0] == pytest.approx(stated[1], rel=1e-12)
+
+
+def test_a_grid_that_does_not_fit_the_projection_is_refused():
+    lattice = make("gaussian").on_lattice(1.0)
+    for grid in (InputGrid(np.zeros(7), np.ones(7), 19), InputGrid(np.zeros(6), np.ones(6))):
+        with pytest.raises(ParameterError, match="grid"):
+            lattice.apply(grid, np.zeros((grid.dim, 2)))
+
+
+def test_sums_beyond_53_bits_are_rounded_up():
+    """Entries of 51 bits: sums of 16 of them are not exact in doubles, and the bound must still hold."""
+    for seed in range(8):
+        lattice = Projection(family="gaussian", dim_in=2, dim_out=16, seed=seed).on_lattice(
+            1.0, input_bits=1, projection_bits=51
+        )
+        rows = [[int(x) for x in row] for row in lattice.entries]
+        assert 2 * max(sum(map(abs, row)) for row in rows) <= lattice.sensitivity(Change.attribute(), 1)
+        signs = itertools.product((-1, 1), repeat=2)
+        box = max(sum(abs(2 * (a * x + b * y)) for x, y in zip(*rows, strict=True)) for a, b in signs)
+        assert box <= lattice.sensitivity(Change.box(), 1)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "orthonormal"])
+def test_the_rounding_fixed_beforehand_covers_every_draw(family):
+    bounds = set()
+    for seed in range(200):
+        lattice = make(family, seed=seed).on_lattice(RANGES)
+        bounds.add(lattice.rounding_beforehand)
+        assert lattice.rounding <= lattice.rounding_beforehand
+    assert len(bounds) == 1
+
+
+@pytest.mark.parametrize("ranges", [0.0, -1.0, math.nan, math.inf, 1e-101, 1e101])
 def test_bad_ranges_are_refused(ranges):
     with pytest.raises(ParameterError, match=r"ranges\[0\]"):
         make("gaussian").on_lattice(ranges)

@@ -54,6 +54,12 @@ def test_one_changed_cell_changes_the_stream():
     assert first(TESTING.words("p", 0, big)) != before
 
 
+@pytest.mark.parametrize("array", [np.array([0.2, 0.9]), np.array([2**63], np.uint64), np.array([1], np.int32)])
+def test_arrays_of_other_types_are_refused_lest_they_collide(array):
+    with pytest.raises(ParameterError, match="int64"):
+        TESTING.words(array)
+
+
 def test_layout_in_memory_does_not_matter():
     assert first(TESTING.words(BLOCK)) == first(TESTING.words(np.asfortranarray(BLOCK)))
 

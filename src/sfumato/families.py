@@ -81,8 +81,8 @@ def sparse_signs(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Draw
 def orthonormal(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
     """Haar columns times sqrt(d/k): Gram-Schmidt of Gaussians, which is QR with the diagonal of R positive.
 
-    The Gaussians are rounded to 2^-30; Q moves by at most (1 + sqrt 2) ||dG||_F / (s_min - ||dG||) (Sun 1991), and the
-    arithmetic adds less than 2^-40 times the condition number.
+    The Gaussians are rounded to 2^-30; Q moves by at most (1 + sqrt 2) ||dG||_F / (s_min - ||dG||) (Sun 1991). For the
+    arithmetic 2^-40 times the condition number is allowed, thousands of times what it is seen to add.
     """
     del sparsity
     gaussians = _standard_normals(words, dim_out, dim_in)

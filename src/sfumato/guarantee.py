@@ -136,8 +136,8 @@ class Guarantee:
             whose = f"all of one person's records (at most {self.group})"
         pair = "replaced by another" if self.neighbours == "replace" else "added or removed"
         factor = f"e^{self.epsilon:g} = {math.exp(min(self.epsilon, 700)):.4g}"
-        odds = f"the odds of any outcome change by a factor of at most {factor}"
-        slack = f", except with probability {self.delta:g}" if self.delta else ""
+        odds = f"the probability of any outcome changes by a factor of at most {factor}"
+        slack = f", and beyond that by at most {self.delta:g}" if self.delta else ""
         origin = "drawn after the data were fixed and used once" if self.projection == "fresh" else "known or reused"
         projection = f"The projection was {origin}" if self.projection == "fresh" else f"The projection may be {origin}"
         change = self.allowed_change.describe()

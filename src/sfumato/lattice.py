@@ -121,10 +121,11 @@ def product(matrix: Matrix, block: Floats, out: Floats | None = None) -> Floats:
     return out
 
 
-def rounded_product(
-    grid: InputGrid, matrix: Matrix, columns: NDArray[np.floating], projection_bits: int = PROJECTION_BITS
-) -> Floats:
-    """Round a (dim_in, rows) block of data to its grid and project it, a cache-sized piece at a time."""
+def rounded_product(grid: InputGrid, matrix: Matrix, columns: NDArray[np.floating], *, projection_bits: int) -> Floats:
+    """Round a (dim_in, rows) block of data to its grid and project it, a cache-sized piece at a time.
+
+    ``projection_bits`` bounds the entries of the matrix: |p| <= 2^projection_bits.
+    """
     check_exact(input_bits=grid.bits, projection_bits=projection_bits, terms=grid.dim)
     rows = columns.shape[1]
     piece = min(1 << 13, max(1 << 10, _SCRATCH // grid.dim))
@@ -159,6 +160,8 @@ class Total:
 
     def add(self, block: NDArray[np.float64] | NDArray[np.int64]) -> Self:
         """Add one array of integers below 2^62 in size, held in doubles or int64."""
+        if block.size and not float(np.abs(block).max()) <= 2.0**62:
+            raise OverflowError("one block's sums go beyond 62 bits: use smaller blocks")
         self._low += block.astype(np.int64)
         return self._carry()
 
@@ -192,10 +195,16 @@ def gram(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
     check.between(1, 26, bits=bits)
     total, piece = Total((dim, dim)), 1 << (EXACT_BITS - 2 * bits)
     for block in blocks:
+        _check_size(block, bits)
         for start in range(0, block.shape[1], piece):
             part = block[:, start : start + piece]
             total.add(part @ part.T)
     return total
+
+
+def _check_size(block: Floats, bits: int) -> None:
+    if block.size and not float(np.abs(block).max()) <= 2.0**bits:
+        raise OverflowError(f"a block holds numbers beyond {bits} bits: clip it before it is summed")
 
 
 def column_sums(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
@@ -203,6 +212,7 @@ def column_sums(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
     check.between(1, 40, bits=bits)
     total = Total((dim,))
     for block in blocks:
+        _check_size(block, bits)
         for start in range(0, block.shape[1], 1 << (62 - bits)):
             total.add(block[:, start : start + (1 << (62 - bits))].astype(np.int64).sum(axis=1))
     return total

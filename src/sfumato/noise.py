@@ -1,4 +1,4 @@
-"""Exact rounded noise: floor(eta + 1/2) for eta ~ Laplace(b) or N(0, s^2), with no floating-point error in its law.
+"""Exact rounded noise: floor(eta + 1/2) for eta ~ Laplace(b) or N(0, s^2), with no rounding error in its law.
 
 How: the noise is a function of random real numbers U (uniform), given bit by bit. The first bits give a double
 approximation of eta with a proved error radius (the *filter*). Unless eta lies within that radius of a half-integer,
@@ -14,8 +14,9 @@ width 2^-63, and the sign of w is an independent fair bit. u denotes the double 
 
 1. w to double: relative error 2^-53. Scaling by 2^-63 and taking |.| are exact. With the interval's half width, for
    u >= 2^-60, |ln U - ln u| <= 2^-52 + 2^-62/u.
-2. log, sin, cos: NumPy promises 4 units in the last place (2^-50 relative) and glibc less than 1. We assume twice
-   that, 2^-49 (relative for log, absolute for sin and cos), and ``check_platform`` measures it before the first draw.
+2. log, sin, cos: NumPy promises 4 units in the last place (2^-50 relative) and glibc less than 1. We *assume* twice
+   that, 2^-49 (relative for log, absolute for sin and cos): the one assumption about floating point here. It is
+   measured on hundreds of points before the first draw (``check_platform``).
 3. Each multiplication and square root: relative 2^-53.
 
 Laplace, eta = -b ln U: radius b * (|ln u| * 2^-48 + 2^-52 + 2^-62/u).
@@ -57,7 +58,7 @@ _ASSUMED_ERROR = 2.0**-49
 
 def laplace(words: Words, size: int, laplace_scale: float) -> Integers:
     """``size`` independent draws of floor(eta + 1/2), eta ~ Laplace(laplace_scale), in lattice steps."""
-    _check(size, laplace_scale=laplace_scale)
+    laplace_scale = _check(size, laplace_scale=laplace_scale)
     out = np.empty(size, np.int64)
     buffer, x, y = np.empty(_CHUNK, np.int64), np.empty(_CHUNK), np.empty(_CHUNK)
     for start in range(0, size, _CHUNK):
@@ -70,7 +71,7 @@ def laplace(words: Words, size: int, laplace_scale: float) -> Integers:
 
 def gaussian(words: Words, size: int, scale: float) -> Integers:
     """``size`` independent draws of floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
-    _check(size, scale=scale)
+    scale = _check(size, scale=scale)
     out = np.empty(size, np.int64)
     buffer, scratch = np.empty(_CHUNK, np.int64), np.empty((4, _CHUNK // 2))
     for start in range(0, size, _CHUNK):
@@ -86,11 +87,13 @@ def _more(words: Words, first: int, i: int, turn: int) -> int:
     return words.more(first + i, turn)
 
 
-def _check(size: int, **scale: float) -> None:
+def _check(size: int, **scale: float) -> float:
     check.whole(0, size=size)
     check.positive(**scale)
     check.between(SMALLEST_SCALE, LARGEST_SCALE, **scale)
     check_platform()
+    (value,) = scale.values()
+    return float(value)
 
 
 More = Callable[[int, int], int]

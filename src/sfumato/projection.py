@@ -24,6 +24,7 @@ Family = Literal["identity", "gaussian", "rademacher", "achlioptas", "sparse", "
 Order = Literal[1, 2]
 Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
 
+_NARROWEST = 1e-100  # widths beyond this, or its reciprocal, could overflow or underflow when squared
 _ENUMERATE = 16  # up to this many output columns, maxima over sign vectors are taken by trying all of them
 
 
@@ -82,13 +83,16 @@ class Projection:
         entry is 2^projection_bits.
         """
         widths = np.broadcast_to(np.asarray(ranges, float), (self.dim_in,)).copy()
-        bad = np.flatnonzero(~(np.isfinite(widths) & (widths > 0)))
+        bad = np.flatnonzero(~((widths >= _NARROWEST) & (widths <= 1 / _NARROWEST)))
         if bad.size:
-            raise check.fail(f"ranges[{bad[0]}]", float(widths[bad[0]]), "positive and finite")
+            expected = f"positive and finite, between {_NARROWEST:g} and {1 / _NARROWEST:g}"
+            raise check.fail(f"ranges[{bad[0]}]", float(widths[bad[0]]), expected)
         lattice.check_exact(input_bits=input_bits, projection_bits=projection_bits, terms=self.dim_in)
         drawn = self.draw()
         folded = _scale_rows(drawn.values, widths)
         peak = float(abs(folded).max())
+        if peak == 0:
+            raise ParameterError(f"seed={self.seed} draws a projection of zeros: choose another seed or dim_out")
         entries = _on_entries(lambda values: np.rint(values / peak * 2.0**projection_bits), folded)
         unit = drawn.factor * peak * 2.0 ** -(input_bits + projection_bits)
         return LatticeProjection(self, entries, widths, input_bits, projection_bits, unit, drawn.error)
@@ -120,43 +124,75 @@ class LatticeProjection:
     def rounding(self) -> float:
         """Upper bound on the Frobenius distance of the matrix in use from a draw of the ideal law, in weighted units.
 
-        An entry is within half a step of the integers (and 2^-20 of one for the arithmetic) of its ideal, and one such
-        step is ``unit / step_j`` in row j.
+        An entry is within half a step of the integers (and a little more for the arithmetic) of its ideal, and one such
+        step is ``unit / step_j`` in row j. It depends on the draw: a loss that averages over draws needs
+        ``rounding_beforehand``.
         """
-        rows = (0.5 + 2.0**-20) * self.unit / self.step
+        rows = (0.5 + 2.0 ** (self.projection_bits - 49)) * self.unit / self.step
         rounded = math.sqrt(self.dim_out) * math.sqrt(float(np.sum(rows * rows)))
         return (rounded + self.draw_error) * (1 + 1e-9)
+
+    @property
+    def rounding_beforehand(self) -> float:
+        """A bound on ``rounding`` that does not depend on the draw; a draw that breaks it is refused.
+
+        For gaussian P it holds while no entry exceeds nine standard deviations, which fails with probability below
+        1e-18 per entry; for orthonormal P entries of Q are at most 1.
+        """
+        largest = 9.0 if self.projection.family == "gaussian" else math.sqrt(self.projection.dim_in)
+        widest = float(self.ranges.max()) * float(np.linalg.norm(1 / self.ranges))
+        bound = 0.51 * largest * widest * 2.0**-self.projection_bits + 2.0**-18
+        if self.rounding > bound:
+            raise ParameterError(
+                "this draw of the projection is too uneven for a proof that averages over draws; nothing was released: "
+                "try again, or use projection='fixed'"
+            )
+        return bound
+
+    def rounding_growth(self, order: Order) -> float:
+        """How much rounding to the lattice can lengthen a change: one step per column.
+
+        ``InputGrid.round`` works in doubles, so it may miss the nearest lattice point by 2^(input_bits - 51) steps.
+        """
+        return float(np.linalg.norm(self.step, order)) * (1 + 2.0 ** (self.input_bits - 48) + 1e-9)
+
+    def apply(self, grid: lattice.InputGrid, columns: Floats) -> Floats:
+        """Clip and round a (dim_in, rows) block to its grid and project it: exact integers, (dim_out, rows)."""
+        if (grid.dim, grid.bits) != (self.projection.dim_in, self.input_bits):
+            raise ParameterError(
+                f"the grid has {grid.dim} columns of {grid.bits} bits, "
+                f"the projection takes {self.projection.dim_in} of {self.input_bits}"
+            )
+        return lattice.rounded_product(grid, self.entries, columns, projection_bits=self.projection_bits)
 
     def matrix(self) -> Matrix:
         """The projection in use, in weighted units: what a public row is multiplied with."""
         return _scale_rows(self.entries, self.unit / self.step)
 
-    def sensitivity(self, change: Change, order: Order, *, categories: Runs = (), truncated: bool = False) -> float:
+    def sensitivity(self, change: Change, order: Order, *, categories: Runs = ()) -> float:
         """How far the exact integer output of one row can move, in the l1 (order 1) or l2 norm; rounded up.
 
         Guarantee: at least max ||vP|| over all changes v of one unit, rounding of the inputs included. Equal to it (up
         to that rounding) for attributes, for l1 balls, for l2 balls in the l2 norm, and, with up to 16 output columns,
-        for l2 balls and boxes in the l1 norm; otherwise an upper bound.
+        for l2 balls and boxes in the l1 norm (balls that fit within the bounds); otherwise an upper bound.
         ``categories``: one value of a category moves two of its one-hot columns.
-        ``truncated``: rows were rounded toward zero after a norm clip, so that rounding lengthened no change.
         """
         check.one_of(("1", "2"), order=str(order))
         if change.kind == "attribute":
             return self._attribute(order, categories)
         if change.kind == "box":
             return self._box(order, categories)
-        return self._ball(change.kind, change.radius or 0.0, order, truncated)
+        return self._ball(change.kind, change.radius or 0.0, order)
 
     def _attribute(self, order: Order, categories: Runs) -> float:
         largest = float(_row_norms(self.entries, order).max())
         largest = max([largest, *(_widest_pair(self.entries[a:b], order) for a, b in categories)])
         moved = largest * 2.0**self.input_bits
-        return moved if order == 1 else self._up(moved)  # of order 1: integers below 2^53, exact
+        return self._exact_or_up(moved, order)
 
-    def _ball(self, kind: str, radius: float, order: Order, truncated: bool) -> float:
+    def _ball(self, kind: str, radius: float, order: Order) -> float:
         per_step = _scale_rows(self.entries, 1 / self.step)
-        if not truncated:
-            radius += float(np.linalg.norm(self.step, 1 if kind == "l1" else 2)) * (1 + 1e-9)
+        radius += self.rounding_growth(1 if kind == "l1" else 2)
         if kind == "l1":
             return self._up(radius * float(_row_norms(per_step, order).max()))
         if order == 1 and self.dim_out <= _ENUMERATE:
@@ -169,7 +205,7 @@ class LatticeProjection:
         for a, b in categories:
             alone[a:b] = False
         if order == 1 and self.dim_out <= _ENUMERATE:
-            return top * _over_signs(self.entries, lambda image: _reach(image, alone, categories))  # integers, exact
+            return self._exact_or_up(top * _over_signs(self.entries, lambda image: _reach(image, alone, categories)), 1)
         norms = _row_norms(self.entries, order)
         parts = [max(_widest_pair(self.entries[a:b], order), float(norms[a:b].max())) for a, b in categories]
         by_column = top * (float(norms[alone].sum()) + math.fsum(parts))
@@ -177,6 +213,11 @@ class LatticeProjection:
         longest = math.sqrt(float(np.sum(self.ranges[alone] ** 2)) + math.fsum(squares))
         by_length = longest * norm_bound(_scale_rows(self.entries, 1 / self.step))
         return self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0)))
+
+    def _exact_or_up(self, value: float, order: Order) -> float:
+        """Norms of order 1 are sums of integers, and exact while they stay below 2^53 steps."""
+        exact = order == 1 and value < 2.0 ** (lattice.EXACT_BITS + self.input_bits)
+        return value if exact else self._up(value)
 
     def _up(self, value: float) -> float:
         return _up(value, self.projection.dim_in + self.dim_out)

@@ -3,8 +3,9 @@
 A ``Secret`` is the key of one release and never leaves the process. Each block of a release draws from its own
 keystream, whose key is a pseudorandom function of the secret and everything the block's noise may depend on: the
 mechanism's parameters, the block's position and the block's integers. So a block that is computed again at the same
-place repeats its noise, and anything else gets noise that is independent of it. Content alone would not do (two equal
-blocks would share their noise and reveal it), nor would position alone (a retry on changed data would reuse noise).
+place repeats its noise, and anything else gets noise that is independent of it. Content alone would not do: two equal
+blocks would share their noise and reveal it. A secret serves one release of one fixed input, of which one output is
+ever shown: whoever saw two outputs under one secret could tell which blocks are equal.
 
 Guarantee: with ideal random keys the words are uniform and independent; with ChaCha20 and BLAKE2b they are so to any
 adversary that cannot break these, which makes every guarantee built on them computational.
@@ -99,6 +100,8 @@ class Secret:
     def _encode(self, part: Context) -> bytes:
         """Kind, length, content. Arrays enter by shape and by a keyed hash (Poly1305, universal under a secret key)."""
         if isinstance(part, np.ndarray):
+            if part.dtype != np.int64:
+                raise ParameterError(f"arrays in a context must be int64, got dtype={part.dtype}")
             shape = ",".join(map(str, part.shape)).encode()
             data = np.ascontiguousarray(part, dtype="<i8")
             hash_key = _derive(self._key, b"universal hash", b"")
