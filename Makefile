@@ -1,10 +1,10 @@
 # On a machine with Python 3.11 or newer, pip and make:
-#   make demo   a private sketch of generated records, from start to finish
+#   make demo   a private sketch of handwritten digits, from start to finish
 #   make test   lint, types and tests
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
@@ -27,11 +27,11 @@ $(VENV)/dev: $(VENV)/base
 .venv-bench/done: pyproject.toml # of its own: the peers need older libraries than we do
 	@echo "Setting up .venv-bench"
 	@$(PYTHON) -m venv .venv-bench
-	@.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install -e '.[bench]'
+	@.venv-bench/bin/python -m pip --disable-pip-version-check --quiet --quiet install -e '.[bench]'
 	@touch $@
 
-demo: $(VENV)/base ## make a private sketch of generated records and measure it
-	@$(BIN)/python examples/first_sketch.py
+demo: $(VENV)/base ## release a sketch of real data and recover distances from it
+	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/dev ## ruff
 	@$(BIN)/ruff check .
@@ -46,8 +46,9 @@ test: lint types ## lint, types and tests
 slow: $(VENV)/dev ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
 
-bench: .venv-bench/done ## speed against numpy, OpenDP and diffprivlib, as ratios in one run
+bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeline without privacy
 	@.venv-bench/bin/python benchmarks/ground.py
+	@.venv-bench/bin/python benchmarks/sketch.py
 
 clean: ## remove everything that make made
 	@rm -rf $(VENV) .venv-bench demo-output .mypy_cache .ruff_cache

@@ -4,11 +4,23 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
+    "Category": "columns",
     "Change": "guarantee",
+    "Estimate": "estimate",
+    "Flag": "columns",
     "Guarantee": "guarantee",
+    "Id": "columns",
     "ParameterError": "errors",
     "Projection": "projection",
+    "Real": "columns",
+    "ReleaseError": "errors",
+    "Schema": "schema",
+    "SchemaError": "errors",
     "SfumatoError": "errors",
+    "Sketch": "mechanisms.sketch",
+    "load": "releases",
+    "release": "pipeline",
+    "release_to": "pipeline",
 }
 
 __all__ = [*_PUBLIC]  # noqa: PLE0604 - a list of strings, spelled once

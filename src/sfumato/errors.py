@@ -7,3 +7,11 @@ class SfumatoError(Exception):
 
 class ParameterError(SfumatoError, ValueError):
     """A parameter is out of range; the message names it, its value and what would be accepted."""
+
+
+class ReleaseError(SfumatoError, ValueError):
+    """A release folder is missing, damaged, unprotected or of an unknown version, or lacks what a question needs."""
+
+
+class SchemaError(SfumatoError, ValueError):
+    """A schema, or a table that does not fit it; the message names the file, column or key and never a cell."""

@@ -6,20 +6,21 @@ an allowance for the rounding of its Fourier transforms.
 """
 
 import functools
+import importlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld import privacy_loss_distribution as pldlib
-from dp_accounting.pld.common import DifferentialPrivacyParameters
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from sfumato import check, profile
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Neighbours
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.pld_pmf import PLDPmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 # All PLDs share this grid of losses, or they could not be composed.
 _INTERVAL = 1e-4
@@ -34,7 +35,7 @@ class Loss(Protocol):
         """An upper bound on the hockey-stick divergence at ``epsilon`` >= 0 over all pairs of neighbours."""
         ...
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """A privacy-loss distribution that dominates the run, for composition."""
         ...
 
@@ -52,7 +53,7 @@ class Pure:
         """(e^epsilon0 - e^epsilon) / (1 + e^epsilon0), Kairouz, Oh and Viswanath 2015."""
         return profile.response(epsilon, response_epsilon=self.epsilon, categories=2)
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """The two-point distribution of randomized response."""
         return _pure_pld(self.epsilon)
 
@@ -71,7 +72,7 @@ class Laplace:
         """Zero from epsilon = sensitivity/b on; the whole move in one coordinate is worst (``profile.laplace``)."""
         return profile.laplace(epsilon, sensitivity=self.sensitivity, laplace_scale=self.laplace_scale)
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """From ``dp_accounting``."""
         return _laplace_pld(self.sensitivity, self.laplace_scale)
 
@@ -90,7 +91,7 @@ class Gaussian:
         """The analytic Gaussian mechanism, exact."""
         return profile.gaussian(epsilon, sensitivity=self.sensitivity, scale=self.scale)
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """From ``dp_accounting``."""
         return _gaussian_pld(self.sensitivity, self.scale)
 
@@ -129,7 +130,7 @@ class FreshGaussian:
         """E over ||vP|| of the Gaussian profile."""
         return _fresh_gaussian_delta(self, epsilon)
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """Connect-the-dots over the profile, which is the same in both directions."""
         return _fresh_gaussian_pld(self)
 
@@ -168,7 +169,7 @@ class FreshLaplace:
         threshold = left * self.laplace_scale * math.sqrt(self.dim_out) / self.radius * (1 - 1e-15)
         return min(composed, profile.folded_sum_tail(threshold, dim_out=self.dim_out))
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """The k-fold composition of one coordinate, shifted by the cost of rounding."""
         return _fresh_laplace_pld(self)
 
@@ -197,7 +198,7 @@ class ChiSquare:
             return _composed_delta(self.pld(), epsilon)
         return max(self._adding(epsilon), self._removing(epsilon))
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """Connect-the-dots over the two directions, composed with each other for ``replace``."""
         return _chi_square_pld(self)
 
@@ -223,7 +224,7 @@ class Response:
         """(e^epsilon0 - e^epsilon) / (e^epsilon0 + categories - 1), exact."""
         return profile.response(epsilon, response_epsilon=self.epsilon, categories=self.categories)
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """Connect-the-dots over the profile, which is the same in both directions."""
         return _response_pld(self)
 
@@ -243,13 +244,18 @@ class Composed:
         """From the composed PLD."""
         return _composed_delta(self.pld(), epsilon)
 
-    def pld(self) -> PrivacyLossDistribution:
+    def pld(self) -> "PrivacyLossDistribution":
         """The convolution of the parts; equal parts are raised to a power at once."""
         return _composed_pld(tuple(sorted(self.losses, key=repr)))
 
 
-def _composed_delta(pld: PrivacyLossDistribution, epsilon: float) -> float:
+def _composed_delta(pld: "PrivacyLossDistribution", epsilon: float) -> float:
     return min(1.0, float(pld.get_delta_for_epsilon(epsilon)) + _FFT_ALLOWANCE)
+
+
+def _library(module: str) -> Any:
+    """Part of dp_accounting; it takes a second to import, and a single release never needs it."""
+    return importlib.import_module(f"dp_accounting.pld.{module}")
 
 
 _remember = functools.lru_cache(maxsize=256)
@@ -264,31 +270,33 @@ def _fresh_gaussian_delta(loss: FreshGaussian, epsilon: float) -> float:
 
 
 @_remember
-def _pure_pld(epsilon: float) -> PrivacyLossDistribution:
-    return pldlib.from_privacy_parameters(
-        DifferentialPrivacyParameters(epsilon, 0.0), value_discretization_interval=_INTERVAL
-    )
+def _pure_pld(epsilon: float) -> "PrivacyLossDistribution":
+    parameters = _library("common").DifferentialPrivacyParameters(epsilon, 0.0)
+    library = _library("privacy_loss_distribution")
+    return library.from_privacy_parameters(parameters, value_discretization_interval=_INTERVAL)
 
 
 @_remember
-def _laplace_pld(sensitivity: float, laplace_scale: float) -> PrivacyLossDistribution:
-    return pldlib.from_laplace_mechanism(
+def _laplace_pld(sensitivity: float, laplace_scale: float) -> "PrivacyLossDistribution":
+    library = _library("privacy_loss_distribution")
+    return library.from_laplace_mechanism(
         laplace_scale, sensitivity=sensitivity, value_discretization_interval=_INTERVAL
     )
 
 
 @_remember
-def _gaussian_pld(sensitivity: float, scale: float) -> PrivacyLossDistribution:
-    return pldlib.from_gaussian_mechanism(scale, sensitivity=sensitivity, value_discretization_interval=_INTERVAL)
+def _gaussian_pld(sensitivity: float, scale: float) -> "PrivacyLossDistribution":
+    library = _library("privacy_loss_distribution")
+    return library.from_gaussian_mechanism(scale, sensitivity=sensitivity, value_discretization_interval=_INTERVAL)
 
 
 @_remember
-def _fresh_gaussian_pld(loss: FreshGaussian) -> PrivacyLossDistribution:
+def _fresh_gaussian_pld(loss: FreshGaussian) -> "PrivacyLossDistribution":
     return _symmetric(_dots(loss.delta, loss.delta))
 
 
 @_remember
-def _fresh_laplace_pld(loss: FreshLaplace) -> PrivacyLossDistribution:
+def _fresh_laplace_pld(loss: FreshLaplace) -> "PrivacyLossDistribution":
     def coordinate(epsilon: float) -> float:
         return profile.folded_laplace(
             epsilon, dim_out=loss.dim_out, radius=loss.radius, laplace_scale=loss.laplace_scale
@@ -298,37 +306,35 @@ def _fresh_laplace_pld(loss: FreshLaplace) -> PrivacyLossDistribution:
     if loss.rounding == 0:
         return whole
     return whole.compose(
-        _symmetric(pld_pmf.create_pmf({math.ceil(loss._extra / _INTERVAL): 1.0}, _INTERVAL, 0.0, True))
+        _symmetric(_library("pld_pmf").create_pmf({math.ceil(loss._extra / _INTERVAL): 1.0}, _INTERVAL, 0.0, True))
     )
 
 
 @_remember
-def _chi_square_pld(loss: ChiSquare) -> PrivacyLossDistribution:
+def _chi_square_pld(loss: ChiSquare) -> "PrivacyLossDistribution":
     adding, removing = _dots(loss._adding, loss._removing), _dots(loss._removing, loss._adding)
     if loss.neighbours == "replace":
         return _symmetric(adding.compose(removing))
-    return PrivacyLossDistribution(removing, adding)
+    return _library("privacy_loss_distribution").PrivacyLossDistribution(removing, adding)
 
 
 @_remember
-def _response_pld(loss: Response) -> PrivacyLossDistribution:
+def _response_pld(loss: Response) -> "PrivacyLossDistribution":
     return _symmetric(_dots(loss.delta, loss.delta, edge=loss.epsilon))
 
 
 @_remember
-def _composed_pld(losses: tuple[Loss, ...]) -> PrivacyLossDistribution:
+def _composed_pld(losses: tuple[Loss, ...]) -> "PrivacyLossDistribution":
     counts = {loss: losses.count(loss) for loss in losses}
     parts = [loss.pld() if count == 1 else loss.pld().self_compose(count) for loss, count in counts.items()]
     return functools.reduce(lambda a, b: a.compose(b), parts)
 
 
-def _symmetric(pmf: pld_pmf.PLDPmf) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(pmf)
+def _symmetric(pmf: "PLDPmf") -> "PrivacyLossDistribution":
+    return _library("privacy_loss_distribution").PrivacyLossDistribution(pmf)
 
 
-def _dots(
-    forward: Callable[[float], float], backward: Callable[[float], float], edge: float | None = None
-) -> pld_pmf.PLDPmf:
+def _dots(forward: Callable[[float], float], backward: Callable[[float], float], edge: float | None = None) -> "PLDPmf":
     """Connect-the-dots: the PLD whose profile joins the given one at chosen epsilons, and so lies above it everywhere.
 
     At negative epsilon the profile follows from the other direction, delta(-e) = 1 - e^-e + e^-e * delta'(e).
@@ -339,7 +345,9 @@ def _dots(
     negative = epsilons[:0:-1] * _INTERVAL
     below = -np.expm1(-negative) + np.exp(-negative) * reverse
     deltas = np.minimum.accumulate(np.clip(np.concatenate([below, above]), 0.0, 1.0))
-    return pld_pmf.create_pmf_pessimistic_connect_dots(_INTERVAL, np.concatenate([-epsilons[:0:-1], epsilons]), deltas)
+    return _library("pld_pmf").create_pmf_pessimistic_connect_dots(
+        _INTERVAL, np.concatenate([-epsilons[:0:-1], epsilons]), deltas
+    )
 
 
 def _support(forward: Callable[[float], float], backward: Callable[[float], float], points: int = 200) -> np.ndarray:

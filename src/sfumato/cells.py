@@ -1,0 +1,161 @@
+"""Reading cells: one number for each, by itself, whatever the type it came in. No cell raises an error."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import types
+
+from sfumato.columns import Category, DataColumn, Real
+from sfumato.errors import SchemaError
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
+_TRUTHS = {"false": 0, "no": 0, "0": 0, "0.0": 0, "true": 1, "yes": 1, "1": 1, "1.0": 1}
+
+
+def chunks(array: Any) -> list[Any]:
+    """The contiguous pieces of a column."""
+    return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
+
+
+def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
+    """Write what was read into the rows of the matrix that belong to the column."""
+    if isinstance(column, Category):
+        default = -1 if column.missing is None else column.values.index(column.missing)
+        codes = np.where(values >= 0, values, default).astype(np.intp)
+        listed = np.flatnonzero(codes >= 0)
+        cells[...] = 0.0
+        cells[codes[listed], listed] = 1.0
+        return
+    cells[0] = values
+    if values.dtype.kind == "f":
+        nothing = np.isnan(cells[0])
+        if nothing.any():
+            fallback = column.low if isinstance(column, Real) else 0.0
+            cells[0, nothing] = fallback if column.missing is None else column.missing
+
+
+def read(array: Any, column: DataColumn) -> NDArray[Any]:
+    """One number for each cell: the number, the truth, or the place among the values (-1: not listed); NaN: nothing."""
+    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    kind = array.type
+    if types.is_dictionary(kind):
+        if len(array.dictionary) > len(array):
+            return read(decoded(array), column)
+        meanings = np.append(read(array.dictionary, column), math.nan)
+        return np.asarray(meanings[array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()])
+    if types.is_null(kind):
+        return np.full(len(array), math.nan)
+    if types.is_run_end_encoded(kind):
+        return read(pc.run_end_decode(array), column)
+    if _is_text(kind) or types.is_fixed_size_binary(kind):
+        unchecked = pc.CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
+        return _FROM_TEXT[column.kind](pc.cast(array, options=unchecked), column)
+    if is_number(kind) or types.is_boolean(kind):
+        return _FROM_NUMBERS[column.kind](array, column)
+    raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
+
+
+def decoded(array: Any) -> Any:
+    """A dictionary-encoded array without its dictionary."""
+    words = array.dictionary
+    if types.is_string_view(words.type) or types.is_binary_view(words.type):  # pyarrow cannot take from these
+        words = words.cast(pa.large_binary())
+    return words.take(array.indices)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view)
+    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view, *binary))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type holds numbers."""
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _real_from_numbers(array: Any, _: DataColumn) -> NDArray[Any]:
+    if not (types.is_integer(array.type) or types.is_floating(array.type)):
+        array = array.cast(pa.float64())
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _flag_from_numbers(array: Any, column: DataColumn) -> Floats:
+    numbers = _real_from_numbers(array, column).astype(float)
+    return np.where((numbers == 0) | (numbers == 1), numbers, math.nan)
+
+
+def _category_from_numbers(array: Any, column: DataColumn) -> Floats:
+    array = array.cast(pa.int8()) if types.is_boolean(array.type) else array
+    if types.is_integer(array.type):
+        return _category_from_text(array.cast(pa.large_string()), column)
+    plain = {float(key): code for key, code in _keys(column).items() if _is_plain(key)}
+    numbers = _real_from_numbers(array, column).astype(float) + 0.0  # -0.0 is 0
+    return _look_up(pa.array(numbers, from_pandas=True), plain, pa.float64(), -1.0)
+
+
+def _real_from_text(text: Any, _: DataColumn) -> Floats:
+    """Numbers as people write them. The quick way and the careful one agree on every cell."""
+    for careful in (False, True):
+        try:
+            cells = _only_numbers(text) if careful else text
+            return np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid:
+            continue
+    return np.array([math.nan if cell is None else float(cell) for cell in _only_numbers(text).to_pylist()])
+
+
+def _only_numbers(text: Any) -> Any:
+    trimmed = pc.ascii_trim_whitespace(text)
+    return pc.if_else(pc.match_substring_regex(trimmed, _NUMBER), trimmed, None)
+
+
+def _flag_from_text(text: Any, _: DataColumn) -> Floats:
+    return _look_up(pc.ascii_lower(pc.ascii_trim_whitespace(text)), _TRUTHS, text.type, math.nan)
+
+
+def _category_from_text(text: Any, column: DataColumn) -> Floats:
+    return _look_up(text, _keys(column), text.type, -1.0)
+
+
+def _keys(column: DataColumn) -> dict[str, int]:
+    """Each listed value as text; a whole number may also end in .0, as tables with missing cells write it."""
+    assert isinstance(column, Category)
+    keys = {str(value): code for code, value in enumerate(column.values)}
+    for key, code in list(keys.items()):
+        if len(key) <= 20 and key.isascii() and key.removeprefix("-").isdigit() and str(int(key)) == key:
+            keys.setdefault(f"{key}.0", code)
+    return keys
+
+
+def _is_plain(key: str) -> bool:
+    try:
+        return math.isfinite(float(key)) and repr(float(key)) == key
+    except ValueError:
+        return False
+
+
+def _look_up(array: Any, codes: Mapping[Any, int], kind: pa.DataType, other: float) -> Floats:
+    """The code of each cell, ``other`` where it has none, NaN where there is no cell."""
+    found = pc.index_in(array, value_set=pa.array(list(codes), kind)).fill_null(len(codes)).to_numpy()
+    looked_up: Floats = np.array([*codes.values(), other], float)[found]
+    looked_up[pc.is_null(array).to_numpy(zero_copy_only=False)] = math.nan
+    return looked_up
+
+
+_FROM_TEXT: dict[str, Callable[[Any, DataColumn], NDArray[Any]]] = {
+    "real": _real_from_text,
+    "flag": _flag_from_text,
+    "category": _category_from_text,
+}
+_FROM_NUMBERS: dict[str, Callable[[Any, DataColumn], NDArray[Any]]] = {
+    "real": _real_from_numbers,
+    "flag": _flag_from_numbers,
+    "category": _category_from_numbers,
+}

@@ -1,0 +1,263 @@
+"""The command line: parse, call, print. Exit code 0: done; 2: refused, with one line on stderr."""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sfumato import pipeline
+from sfumato.errors import SfumatoError
+from sfumato.guarantee import Change, Guarantee
+from sfumato.manifest import Manifest, read_guarantee
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.progress import ProgressLine
+from sfumato.releases import load
+from sfumato.schema import Schema, compare, draft
+from sfumato.tables import open_table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command."""
+    signal.signal(signal.SIGTERM, _stop)
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except SfumatoError as error:
+        print(f"sfumato: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("sfumato: interrupted; nothing was left behind", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 2
+    return 0
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sfumato", description="Publish data under differential privacy through random projections."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_schema(commands)
+    _add_check(commands)
+    _add_release(commands)
+    _add_show(commands)
+    _add_estimate(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, text: str, example: str, run: Callable[[Any], None]) -> argparse.ArgumentParser:
+    """A subcommand with an example in its help and --json for machines."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text,
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _tell(options: Any, facts: dict[str, Any], text: str) -> None:
+    print(json.dumps(facts, indent=2) if options.json else text)
+
+
+# ---- schema and check -----------------------------------------------------------------------------------------------
+
+
+def _add_schema(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "schema",
+        "Draft a schema from the names and types of a table's columns; bounds are left for you to fill in.",
+        "sfumato schema people.csv > people.toml",
+        _schema,
+    )
+    parser.add_argument("data", help="CSV or Parquet file")
+
+
+def _schema(options: Any) -> None:
+    text = draft(open_table(options.data).schema)
+    _tell(options, {"schema": text}, text.rstrip("\n"))
+
+
+def _add_check(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "check",
+        "Compare a table with a schema. What this prints is NOT private: it counts cells of the data.",
+        "sfumato check people.csv --schema people.toml",
+        _check,
+    )
+    parser.add_argument("data", help="CSV or Parquet file")
+    parser.add_argument("--schema", required=True, help="schema file (TOML)")
+
+
+def _check(options: Any) -> None:
+    schema = Schema.read(options.schema)
+    names = [column.name for column in schema.data_columns]
+    findings = compare(schema, open_table(options.data, schema).blocks(names, 1 << 16))
+    warning = "NOT PRIVATE: this output counts cells of the data. Do not share it."
+    lines = [f"  {f.column}: {f.problem} in {f.count} cells" for f in findings] or ["  every cell fits the schema"]
+    facts = {
+        "private": False,
+        "findings": [{"column": f.column, "problem": f.problem, "count": f.count} for f in findings],
+    }
+    _tell(options, facts, "\n".join([warning, *lines, warning]))
+
+
+# ---- release --------------------------------------------------------------------------------------------------------
+
+
+def _add_release(commands: Any) -> None:
+    kinds = commands.add_parser("release", help="Make a private release of a table.").add_subparsers(
+        required=True, metavar="KIND"
+    )
+    parser = _command(
+        kinds,
+        "sketch",
+        "Turn every record into a few noisy numbers that keep the distances between records.",
+        "sfumato release sketch people.csv --schema people.toml --epsilon 1 --unit attribute --dimension 32 "
+        "--out people.release",
+        _release_sketch,
+    )
+    parser.add_argument("data", help="CSV or Parquet file, or a folder of Parquet files")
+    parser.add_argument("--schema", required=True, help="schema file (TOML)")
+    parser.add_argument("--out", required=True, help="folder to make")
+    parser.add_argument("--epsilon", type=float, required=True, help="privacy: odds change by at most e^epsilon")
+    parser.add_argument("--delta", type=float, default=0.0, help="probability of more than that (default 0)")
+    parser.add_argument(
+        "--unit", choices=("attribute", "record"), default="record", help="what is protected (default record)"
+    )
+    parser.add_argument("--group", type=int, default=1, help="most rows one person owns (default 1)")
+    parser.add_argument(
+        "--change", choices=("box", "l1", "l2"), help="how a record may change (default: within bounds)"
+    )
+    parser.add_argument("--radius", type=float, help="radius of an l1 or l2 change, in weighted units")
+    parser.add_argument(
+        "--fresh", action="store_true", help="rest the guarantee on a projection drawn for this release"
+    )
+    parser.add_argument("--dimension", type=int, help="numbers per record (default: no projection)")
+    parser.add_argument(
+        "--projection", help="identity, gaussian, rademacher, achlioptas, sparse (default), orthonormal"
+    )
+    parser.add_argument("--noise", choices=("laplace", "gaussian"), default="laplace", help="default laplace")
+    parser.add_argument("--sparsity", type=int, help="entries per row of a sparse projection (default 1)")
+    parser.add_argument("--seed", type=int, help="public seed of the projection (default: drawn)")
+    parser.add_argument("--keep-projection", action="store_true", help="do not publish the projection")
+
+
+def _release_sketch(options: Any) -> None:
+    change = None
+    if options.change is not None:
+        change = Change(options.change, options.radius)
+    guarantee = Guarantee(
+        epsilon=options.epsilon,
+        delta=options.delta,
+        unit=options.unit,
+        group=options.group,
+        change=change,
+        projection="fresh" if options.fresh else "fixed",
+    )
+    sketch = Sketch(
+        dimension=options.dimension,
+        projection=options.projection,
+        noise=options.noise,
+        sparsity=options.sparsity,
+        seed=options.seed,
+        publish_projection=not options.keep_projection,
+    )
+    schema = Schema.read(options.schema)
+    with ProgressLine(open_table(options.data, schema).rows) as progress:
+        made = pipeline.release_to(
+            options.out, options.data, schema=schema, mechanism=sketch, guarantee=guarantee, progress=progress
+        )
+    _tell(options, {"release": options.out, "manifest": made}, f"{_summary(made)}\nwritten to {options.out}")
+
+
+# ---- show and estimate ----------------------------------------------------------------------------------------------
+
+
+def _add_show(commands: Any) -> None:
+    parser = _command(commands, "show", "Say what a release holds and promises.", "sfumato show people.release", _show)
+    parser.add_argument("release", help="release folder")
+
+
+def _show(options: Any) -> None:
+    manifest = load(options.release).manifest
+    _tell(options, manifest, _summary(manifest))
+
+
+def _summary(manifest: Manifest) -> str:
+    mechanism, projection = manifest["mechanism"], manifest["projection"]
+    lines = [
+        f"{manifest['rows']:,} records as {projection['dim_out']} numbers each: a {projection['family']} projection",
+        read_guarantee(manifest["guarantee"]).describe(),
+        f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}; each has {mechanism['noise']} noise",
+        f"of standard deviation {mechanism['standard_deviation']:.6g}",
+        *(f"warning: {line}" for line in manifest["warnings"]),
+    ]
+    return "\n".join(lines)
+
+
+def _add_estimate(commands: Any) -> None:
+    questions = commands.add_parser("estimate", help="Ask a release, with error bars.").add_subparsers(
+        required=True, metavar="QUESTION"
+    )
+    text = "Squared distance between two records, with its standard error and an interval."
+    distance = _command(questions, "distance", text, "sfumato estimate distance people.release 3 17", _distance)
+    distance.add_argument("release", help="release folder")
+    distance.add_argument("first", type=int, help="position of a record")
+    distance.add_argument("second", type=int, help="position of another")
+    distance.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
+    text = "The records that look nearest to one."
+    nearest = _command(questions, "nearest", text, "sfumato estimate nearest people.release 3 --k 10", _nearest)
+    nearest.add_argument("release", help="release folder")
+    nearest.add_argument("record", type=int, help="position of a record")
+    nearest.add_argument("--k", type=int, default=10, help="how many (default 10)")
+    text = "Group the records by k-means."
+    cluster = _command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
+    cluster.add_argument("release", help="release folder")
+    cluster.add_argument("clusters", type=int, help="how many groups")
+
+
+def _distance(options: Any) -> None:
+    found = load(options.release).distance(options.first, options.second)
+    low, high = (float(x) for x in found.interval(options.level))
+    facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
+    bar = f"{facts['value']:.6g} +- {facts['standard_error']:.3g}"
+    text = f"squared distance {bar} ({options.level:.0%}: {low:.6g} to {high:.6g})"
+    _tell(options, facts | {"covers": found.covers}, f"{text}\n{found.covers}")
+
+
+def _nearest(options: Any) -> None:
+    found = load(options.release).nearest(options.record, options.k)
+    pairs = [(int(i), float(d)) for i, d in zip(found.indices, found.distances.value, strict=True)]
+    text = "\n".join(f"{i:10}   squared distance {d:.6g}" for i, d in pairs)
+    _tell(options, {"nearest": [{"record": i, "squared_distance": d} for i, d in pairs]}, text)
+
+
+def _cluster(options: Any) -> None:
+    found = load(options.release).cluster(options.clusters)
+    sizes = np.bincount(found.labels, minlength=options.clusters).tolist()
+    text = "\n".join(f"group {i}: {size:,} records" for i, size in enumerate(sizes))
+    _tell(options, {"labels": found.labels.tolist(), "sizes": sizes}, text)
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

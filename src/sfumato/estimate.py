@@ -1,0 +1,344 @@
+"""What an analyst recovers from a sketch: distances, inner products, norms, with their errors.
+
+Setting: z_i = x_i P + noise, with independent noise on each of k entries. Everything here is post-processing of a
+release: pure formulas on published numbers, free of privacy cost. The variances come in closed form from the moments of
+the noise (``NoiseLaw``) and of the projection (``Geometry``); planner, error bars and reports all call the same ones.
+
+The projection's share of an error is an average over P. One release has one P, so all its pairs share that luck: bars
+hold for each pair over the draw of P and noise, and ``simultaneous`` bars hold for all pairs at once, whatever they
+share.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.moments import Geometry, NoiseLaw, inner_product_variance, length_third, length_variance, norm_variance
+
+Floats: TypeAlias = NDArray[np.float64]
+Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
+Bounds: TypeAlias = Callable[[float], tuple[Floats, Floats]]  # probability left out on each side -> (low, high)
+
+Law: TypeAlias = tuple["NoiseLaw", "Geometry"]
+Triple: TypeAlias = tuple[Floats, Floats, Floats]
+
+# ---- intervals ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An estimate with its standard error: floats, or arrays of equal shape for many at once.
+
+    ``value``          may leave the range of the quantity (a negative squared distance) when the noise is larger.
+    ``standard_error`` the standard deviation of the estimate, with the estimate itself plugged in.
+    ``covers``         which randomness the error speaks of, in plain words.
+    """
+
+    value: Number
+    standard_error: Number
+    covers: str
+    bounds: Bounds = field(repr=False, compare=False)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Number, Number]:
+        """(low, high) that hold the truth with probability ``level``, cut to the range of the quantity.
+
+        Each entry by itself, or with ``simultaneous`` all entries of this estimate at once (Bonferroni: right for any
+        dependence between them, such as the projection they share).
+        Laws are matched by their moments, for differences spread over many columns. A sparse projection of rows that
+        differ in a few columns only (fewer than about sqrt(k)) errs in jumps, when two of them collide; bars then cover
+        less than they say (simulated: 92% for 95% with 5 columns and k = 128).
+        """
+        if not 0 < level < 1:
+            raise check.fail("level", level, "strictly between 0 and 1")
+        count = max(np.size(self.value), 1) if simultaneous else 1
+        low, high = self.bounds((1 - level) / (2 * count))
+        return _plain(low), _plain(high)
+
+
+def _plain(values: Number) -> Number:
+    """A float for a single number, an array for many."""
+    return float(values) if np.ndim(values) == 0 else values
+
+
+def _quantiles(squared: Floats, tail: float, noise: NoiseLaw, geometry: Geometry, copies: int) -> tuple[Floats, Floats]:
+    """Lower and upper ``tail`` quantiles of the estimate of a squared length whose truth is ``squared``.
+
+    A shifted gamma law with the right first three moments: exact for gaussian projections under Gaussian noise, where
+    the estimate is a shifted chi-square, and close under Gaussian noise throughout (Pearson 1959). Laplace noise has
+    longer tails and its squares less mass near 0. There the lower quantile is at most that of a gamma law of the right
+    mean and variance on all possible values, and both are at least as far out as noise along a single entry reaches
+    (v may point there), and as the largest of k squares does by itself.
+    """
+    variance = length_variance(squared, noise, geometry, copies)
+    low, high = _gamma(tail, squared, variance, length_third(squared, noise, geometry, copies))
+    if noise.kind == "gaussian":
+        return low, high
+    bias = geometry.dim_out * copies * noise.variance
+    shape = (squared + bias) ** 2 / variance
+    low = np.minimum(low, special.gammaincinv(shape, tail) / shape * (squared + bias) - bias)
+    others = special.ndtri(tail) ** 2 * length_variance(0.0, noise, geometry, copies)
+    along = np.sqrt(4 * squared * noise.tail(tail, copies) ** 2 + others)
+    alone = noise.tail(tail / (2 * geometry.dim_out), copies) ** 2 - copies * noise.variance
+    return np.minimum(low, squared - along), np.maximum(high, squared + np.maximum(along, alone))
+
+
+def _gamma(tail: float, mean: Floats, variance: Floats, third: Floats) -> tuple[Floats, Floats]:
+    """Both ``tail`` quantiles of the shifted (and, for negative skewness, reflected) gamma law of these moments."""
+    skewness = third / variance**1.5
+    shape = 4 / np.maximum(skewness**2, 1e-8)
+    below = (special.gammaincinv(shape, tail) - shape) / np.sqrt(shape)
+    above = (special.gammainccinv(shape, tail) - shape) / np.sqrt(shape)
+    flip, deviation = skewness < 0, np.sqrt(variance)
+    return mean + deviation * np.where(flip, -above, below), mean + deviation * np.where(flip, -below, above)
+
+
+def _belt(tail: float, value: Floats, noise: NoiseLaw, geometry: Geometry, copies: int) -> tuple[Floats, Floats]:
+    """Neyman's confidence belt: all squared lengths under which the value seen is not among the extreme ones.
+
+    The quantiles depend on the unknown length, so they are tabulated over it and read the other way round. A value
+    below what even length 0 gives would leave nothing: the upper end is never less than that of a value one standard
+    error low (a power-constrained limit, Cowan et al. 2011), which adds coverage for the shortest lengths.
+    """
+    law = (noise, geometry, copies)
+    unit = math.sqrt(float(length_variance(0.0, *law)))
+    least, top = 1e-4 * unit, 1e4 * max(float(np.max(value, initial=0.0)), unit)
+    squared = np.concatenate([[0.0], np.geomspace(least, top, int(60 * math.log10(top / least)))])
+    lows, highs = _quantiles(squared, tail, *law)
+    lows, highs = np.minimum.accumulate(lows[::-1])[::-1], np.maximum.accumulate(highs)
+    floor = _quantiles(np.zeros(1), max(0.16, tail), *law)[0]
+    high = np.interp(np.maximum(value, floor[0]), lows, squared, left=0.0, right=np.inf)
+    return np.interp(value, highs, squared, left=0.0), high
+
+
+# ---- lengths --------------------------------------------------------------------------------------------------------
+
+
+def squared_distance(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+    """Squared distances ||x - y||^2 between original rows, from released rows ``a`` and ``b``, pairwise in step.
+
+    Guarantee: post-processing of a release; costs no privacy.
+    Assumes:   a and b are different rows of one sketch release.
+    Error:     unbiased over noise and projection; the error covers both. Negative when the noise is larger.
+    Reference: Kenthapadi et al. 2013, Algorithm 2 and Theorem 2; Laplace term corrected (``distance_variance``).
+    """
+    one, two = _rows(geometry, a=a, b=b)
+    return _length(one - two, noise, geometry, 2)
+
+
+def squared_distance_to_public(z: ArrayLike, q_projected: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+    """Squared distances between original rows, released as ``z``, and public rows q, given as qP without noise.
+
+    Guarantee: post-processing of a release; costs no privacy.
+    Error:     unbiased over noise and projection; the error covers both.
+    """
+    one, two = _rows(geometry, z=z, q_projected=q_projected)
+    return _length(one - two, noise, geometry, 1)
+
+
+def squared_norm(a: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+    """Squared norms of original rows: free post-processing, unbiased over noise and projection."""
+    return _length(_rows(geometry, a=a)[0], noise, geometry, 1)
+
+
+def hamming(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry, flags: int | None = None) -> Estimate:
+    """How many of ``flags`` flags differ (all columns by default), for original rows of zeros and ones.
+
+    The squared distance, which for such rows is the number of differences. The value stays unbiased; the interval is
+    cut to [0, flags].
+    """
+    most = geometry.dim_in if flags is None else flags
+    check.whole(1, flags=most)
+    squared = squared_distance(a, b, noise, geometry)
+    return replace(squared, bounds=partial(_cut, bounds=squared.bounds, most=most))
+
+
+def _cut(tail: float, bounds: Bounds, most: float) -> tuple[Floats, Floats]:
+    low, high = bounds(tail)
+    return np.minimum(low, most), np.minimum(high, most)
+
+
+def _rows(geometry: Geometry, **named: ArrayLike) -> list[Floats]:
+    """The arrays of released rows in a question, which must agree in shape and with the geometry."""
+    arrays = {name: np.asarray(rows, np.float64) for name, rows in named.items()}
+    shape = next(iter(arrays.values())).shape
+    for name, rows in arrays.items():
+        if rows.ndim not in (1, 2) or rows.shape[-1] != geometry.dim_out or rows.shape != shape:
+            raise ParameterError(
+                f"{name} must be a row of {geometry.dim_out} released numbers, or as many such rows as its partner, "
+                f"got {name}.shape={rows.shape}: pass rows of the same sketch, pairwise in step"
+            )
+    return list(arrays.values())
+
+
+def _length(image: Floats, noise: NoiseLaw, geometry: Geometry, copies: int) -> Estimate:
+    """The squared length behind noisy images vP + e, e holding ``copies`` draws of the noise in each entry."""
+    value = np.sum(image * image, axis=-1) - copies * geometry.dim_out * noise.variance
+    error = np.sqrt(length_variance(np.maximum(value, 0.0), noise, geometry, copies))
+    bounds = partial(_belt, value=value, noise=noise, geometry=geometry, copies=copies)
+    return Estimate(_plain(value), _plain(error), geometry.covers, bounds)
+
+
+# ---- angles ---------------------------------------------------------------------------------------------------------
+
+
+def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+    """Inner products <x, y> of original rows, pairwise in step, for different rows of one release.
+
+    Guarantee: post-processing of a release; costs no privacy.
+    Error:     unbiased over noise and projection; the error covers both, with the norms estimated from the same rows.
+               With a handful of columns the 95% interval is approximate (k = 4: simulated coverage 93% to 99.9%).
+    """
+    one, two = _rows(geometry, a=a, b=b)
+    products = _Products.of(one, two, noise, geometry)
+    error = np.sqrt(products.covariances(noise, geometry)[0])
+    bounds = partial(_polarised, one=one, two=two, noise=noise, geometry=geometry)
+    return Estimate(_plain(np.sum(one * two, axis=-1)), _plain(error), geometry.covers, bounds)
+
+
+def cosine(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+    """Cosines of the angle between original rows, pairwise in step; free post-processing.
+
+    Error: first order (delta method), so good only where the norms stand out of the noise. The interval is cautious
+    near the ends of [-1, 1] and cut to it. Where an estimated squared norm is not positive the value is nan, its
+    error infinite, the interval [-1, 1].
+    """
+    one, two = _rows(geometry, a=a, b=b)
+    products = _Products.of(one, two, noise, geometry)
+    known = (products.squared_x > 0) & (products.squared_y > 0)
+    n, m = (np.where(known, squared, 1.0) for squared in (products.squared_x, products.squared_y))
+    value, slope = np.sum(one * two, axis=-1) / np.sqrt(n * m), products.inner / np.sqrt(n * m) / 2
+    gradient = (np.where(known, 1 / np.sqrt(n * m), np.inf), -slope / n, -slope / m)
+    return _ratio(value, gradient, products, (noise, geometry), -1.0)
+
+
+def jaccard(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+    """Jaccard similarity |x and y| / |x or y| of original rows of zeros and ones (1 less it is the Jaccard distance).
+
+    <x, y> / (||x||^2 + ||y||^2 - <x, y>), which for such rows counts the flags set in both and in either; free
+    post-processing.
+    Error: first order (delta method), so good only where the rows stand out of the noise. The interval is cautious
+    near the ends of [0, 1] and cut to it. Where the estimated union is not positive the value is nan, its error
+    infinite, the interval [0, 1].
+    """
+    one, two = _rows(geometry, a=a, b=b)
+    products = _Products.of(one, two, noise, geometry)
+    both, total = np.sum(one * two, axis=-1), products.squared_x + products.squared_y
+    known = total > both
+    either = np.where(known, total - both, 1.0)
+    gradient = (np.where(known, total / either**2, np.inf), -both / either**2, -both / either**2)
+    return _ratio(both / either, gradient, products, (noise, geometry), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Estimates to plug in: squared norms cut at 0, the inner product cut to what Cauchy and Schwarz then allow."""
+
+    inner: Floats
+    squared_x: Floats
+    squared_y: Floats
+
+    @classmethod
+    def of(cls, one: Floats, two: Floats, noise: NoiseLaw, geometry: Geometry) -> Self:
+        bias = geometry.dim_out * noise.variance
+        n, m = (np.maximum(np.sum(rows * rows, axis=-1) - bias, 0.0) for rows in (one, two))
+        most = np.sqrt(n * m)
+        return cls(np.clip(np.sum(one * two, axis=-1), -most, most), n, m)
+
+    def covariances(self, noise: NoiseLaw, geometry: Geometry) -> list[Floats]:
+        """Of the estimates X of <x,y>, N of ||x||^2, M of ||y||^2: Var X, N, M; Cov(X,N), Cov(X,M), Cov(N,M)."""
+        x, n, m = self.inner, self.squared_x, self.squared_y
+        p, q, _ = geometry.coefficients
+        return [
+            inner_product_variance(n, m, x, noise, geometry),
+            norm_variance(n, noise, geometry),
+            norm_variance(m, noise, geometry),
+            x * ((2 * p - q) * n + 2 * noise.variance),
+            x * ((2 * p - q) * m + 2 * noise.variance),
+            2 * p * x**2 - q * n * m,
+        ]
+
+
+def _ratio(value: Floats, gradient: Triple, products: _Products, law: Law, least: float) -> Estimate:
+    """A function of <x,y>, ||x||^2, ||y||^2 with this gradient (infinite: unknown), in [least, 1], to first order."""
+    noise, geometry = law
+    xx, nn, mm, xn, xm, nm = products.covariances(noise, geometry)
+    known = np.isfinite(gradient[0])
+    x, n, m = (np.where(known, slope, 0.0) for slope in gradient)
+    variance = x * x * xx + n * n * nn + m * m * mm + 2 * (x * n * xn + x * m * xm + n * m * nm)
+    error = np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.inf)
+    raised = error * (1 + 1 / geometry.dim_out)  # for plugging in what k columns estimate
+    bounds = partial(_either_scale, value=np.where(known, value, 0.0), error=raised, least=least)
+    return Estimate(_plain(np.where(known, value, np.nan)), _plain(error), geometry.covers, bounds)
+
+
+def _either_scale(tail: float, value: Floats, error: Floats, least: float) -> tuple[Floats, Floats]:
+    """The hull of the normal interval on the plain scale and on Fisher's, where [least, 1] becomes the whole line.
+
+    The one is too short away from the ends of the range, the other next to them (simulated).
+    """
+    reach = -special.ndtri(tail) * error
+    low, high = np.clip(value - reach, least, 1.0), np.clip(value + reach, least, 1.0)
+    half = (1 - least) / 2
+    central = np.clip((value - least) / half - 1, -1 + 1e-9, 1 - 1e-9)
+    steep = np.minimum(reach / half / (1 - central**2), 1e3)
+    fisher = [least + half * (1 + np.tanh(np.arctanh(central) + sign * steep)) for sign in (-1, 1)]
+    return np.minimum(low, fisher[0]), np.maximum(high, fisher[1])
+
+
+def _polarised(tail: float, one: Floats, two: Floats, noise: NoiseLaw, geometry: Geometry) -> tuple[Floats, Floats]:
+    """Bounds of <x, y> = (E||c a + b/c||^2 - E||c a - b/c||^2)/4 from those of the two mean squares.
+
+    c balances the lengths of a and b, which makes the two squares nearly uncorrelated. Each is close to a multiple of a
+    chi-square with degrees of freedom that its variance tells: exactly, with k of them, for gaussian projections under
+    Gaussian noise. The lopsided bounds of the two are joined as standard deviations are, with the correlation that is
+    left (Zou and Donner 2008). That c is estimated costs about two degrees of freedom of the projection.
+    """
+    products = _Products.of(one, two, noise, geometry)
+    xx, nn, mm, xn, xm, nm = products.covariances(noise, geometry)
+    bias = geometry.dim_out * noise.variance
+    ratio = np.sqrt((products.squared_y + bias) / (products.squared_x + bias))  # c^2
+    spread, cross = ratio**2 * nn + mm / ratio**2 + 2 * nm, 4 * (ratio * xn + xm / ratio)
+    signal, blur = ratio * products.squared_x + products.squared_y / ratio, bias * (ratio + 1 / ratio)
+    ends, variances = [], []
+    for sign in (1, -1):
+        variance, length = spread + 4 * xx + sign * cross, signal + 2 * sign * products.inner
+        image = np.sqrt(ratio)[..., None] * one + sign * two / np.sqrt(ratio)[..., None]
+        estimated = 2 * geometry.stretch_variance(length) / geometry.dim_out
+        ends.append(_around_mean_square(tail, image, (blur + length) ** 2 / (variance + estimated)))
+        variances.append(variance)
+    shared = (spread - 4 * xx) / np.sqrt(variances[0] * variances[1])
+    least = _reach_of_entries(tail, products, noise, geometry.dim_out)
+    (down, up), (other_down, other_up) = ends
+    value = np.sum(one * two, axis=-1)
+    return value - _join(down, other_up, shared, least), value + _join(up, other_down, shared, least)
+
+
+def _around_mean_square(tail: float, image: Floats, shape: Floats) -> tuple[Floats, Floats]:
+    """How far below and above ||image||^2 its mean may lie, if it is a multiple of a gamma variable of this shape."""
+    square = np.sum(image * image, axis=-1)
+    return square * (1 - shape / special.gammainccinv(shape, tail)), square * (
+        shape / special.gammaincinv(shape, tail) - 1
+    )
+
+
+def _join(one: Floats, two: Floats, correlation: Floats, least: Floats) -> Floats:
+    joint = np.sqrt(np.maximum(one * one + two * two - 2 * correlation * one * two, 0.0)) / 4
+    return np.asarray(np.maximum(joint, least))
+
+
+def _reach_of_entries(tail: float, products: _Products, noise: NoiseLaw, dim_out: int) -> Floats:
+    """What Laplace noise along a single entry, or one product n m <= ((n + m)/2)^2 of k, does to <a, b>; else 0."""
+    total = products.squared_x + products.squared_y
+    if noise.kind == "gaussian":
+        return 0.0 * total
+    others = special.ndtri(tail) ** 2 * dim_out * noise.variance**2
+    along = np.sqrt(total * noise.tail(tail, 1) ** 2 + others)
+    return np.asarray(np.maximum(along, noise.tail(tail / (2 * dim_out), 2) ** 2 / 4))

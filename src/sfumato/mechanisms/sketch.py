@@ -1,0 +1,261 @@
+"""Private sketches: every record becomes k noisy numbers that keep the distances between records.
+
+Dhaliwal et al. Algorithms 1-2 and Kenthapadi et al. Algorithms 1-2 in one: any projection family, Laplace or Gaussian
+noise, one value, a whole record or a bounded change as the unit, with a fixed or a fresh projection.
+
+Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
+private for the unit, neighbours and change of the guarantee it was prepared for. Steps of the argument: the clip and
+rounding of ``InputGrid`` bound what one unit can change; the exact integer product moves by at most
+``LatticeProjection.sensitivity``; coarsening adds less than one step per output; the noise is exact; the rest is
+post-processing. Rows are handled one by one, so the number of rows is shown: neighbours replace, not add.
+"""
+
+import math
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import check, lattice, noise
+from sfumato.errors import ParameterError
+from sfumato.guarantee import Change, Guarantee
+from sfumato.lattice import Floats, InputGrid
+from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
+from sfumato.projection import Family, LatticeProjection, Order, Projection, coarsened
+from sfumato.rows import Rows
+from sfumato.schema import Encoding, Schema
+from sfumato.secret import Secret
+
+Noise = Literal["laplace", "gaussian"]
+_STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """The recipe.
+
+    dimension  : how many numbers each record becomes; left out, as many as it has encoded columns.
+    projection : left out, ``sparse`` (CountSketch) to a given dimension and ``identity`` without one.
+    seed       : of the projection, and public; left out, one is drawn when the sketch is prepared.
+    """
+
+    dimension: int | None = None
+    projection: Family | None = None
+    noise: Noise = "laplace"
+    sparsity: int | None = None
+    seed: int | None = None
+    publish_projection: bool = True
+
+    def __post_init__(self) -> None:
+        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        if self.projection is None:
+            object.__setattr__(self, "projection", "identity" if self.dimension is None else "sparse")
+        if self.dimension is None and self.family != "identity":
+            raise ParameterError(f"projection={self.projection!r} needs a dimension, got dimension=None")
+
+    @property
+    def family(self) -> Family:
+        """The projection's family, which is never missing once the recipe exists."""
+        assert self.projection is not None
+        return self.projection
+
+    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
+        """Draw the projection and compute what one unit can move, before any data is read."""
+        _check_possible(self, guarantee)
+        encoding = schema.encoding
+        dimension = encoding.dim if self.dimension is None else self.dimension
+        seed = secrets.randbits(128) if self.seed is None else self.seed
+        projection = Projection(
+            family=self.family, dim_in=encoding.dim, dim_out=dimension, seed=seed, sparsity=self.sparsity
+        )
+        bits = _input_bits(encoding.dim)
+        return PreparedSketch(
+            replace(self, seed=seed, dimension=dimension),
+            schema,
+            guarantee,
+            projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1),
+        )
+
+
+def _check_possible(sketch: Sketch, guarantee: Guarantee) -> None:
+    """Refuse what no sketch can promise."""
+    if guarantee.unit == "edge":
+        raise ParameterError("a sketch protects values or records, got unit='edge': use unit='attribute' or 'record'")
+    if guarantee.neighbours != "replace":
+        raise ParameterError(
+            "a sketch shows one row per record, so the number of rows is public: "
+            f"neighbours must be 'replace', got neighbours={guarantee.neighbours!r}"
+        )
+    if sketch.noise == "gaussian" and guarantee.delta == 0:
+        raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'")
+    if guarantee.projection == "fresh":
+        _check_fresh(sketch, guarantee)
+
+
+def _check_fresh(sketch: Sketch, guarantee: Guarantee) -> None:
+    families = ("gaussian",) if sketch.noise == "laplace" else ("gaussian", "orthonormal")
+    if sketch.family not in families:
+        raise ParameterError(
+            f"projection='fresh' with {sketch.noise} noise is proved for {' and '.join(families)} projections only, "
+            f"got projection={sketch.projection!r}"
+        )
+    if sketch.seed is not None:
+        raise ParameterError(f"a fresh projection is drawn at the release and takes no seed, got seed={sketch.seed}")
+    if guarantee.group > 1:
+        raise ParameterError(f"projection='fresh' is proved for one record at a time, got group={guarantee.group}")
+
+
+def _input_bits(dim: int) -> int:
+    """20 bits of input and 21 of projection, or as many as an exact product over ``dim`` columns allows."""
+    return min(lattice.INPUT_BITS, (lattice.EXACT_BITS - 1 - (dim - 1).bit_length()) // 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedSketch:
+    """A sketch whose projection is drawn and whose sensitivities are known; level = noise scale over sensitivity.
+
+    For a fresh projection, level = noise scale over the radius of the change.
+    """
+
+    recipe: Sketch
+    schema: Schema
+    guarantee: Guarantee
+    projection: LatticeProjection
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers each record becomes."""
+        return self.projection.dim_out
+
+    @property
+    def order(self) -> Order:
+        """The norm that the noise protects against."""
+        return 1 if self.recipe.noise == "laplace" else 2
+
+    @property
+    def change(self) -> Change:
+        """The change that is protected, after the schema's row-norm clip, in weighted units."""
+        return effective_change(self.schema, self.guarantee)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the guarantee rests on the projection being new."""
+        return self.guarantee.projection == "fresh"
+
+    @property
+    def _reach(self) -> float:
+        """What the noise is measured against, in units of the exact product."""
+        if not self.fresh:
+            exact = self.projection.sensitivity(self.change, self.order, categories=self.schema.encoding.categories)
+            return exact * (self.guarantee.group if self.order == 1 else math.sqrt(self.guarantee.group)) * (1 + 1e-15)
+        longest = (self.change.radius or 0.0) + self.projection.rounding_growth(2)
+        return longest / self.projection.unit * (1 + 1e-15)
+
+    @property
+    def shift(self) -> int:
+        """How many bits the exact product is coarsened by, so that noise is a good number of steps."""
+        return max(0, math.floor(math.log2(self._reach)) - _STEPS)
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one unit moves the coarsened output, or for a fresh projection the radius of its move, in steps."""
+        if self.fresh:
+            return self._reach * 2.0**-self.shift * (1 + 1e-15)
+        outputs = self.dimension * self.guarantee.group
+        return coarsened(self._reach, self.shift, outputs, self.order)
+
+    @property
+    def unit(self) -> float:
+        """What one step of the published grid is worth, in weighted units."""
+        return self.projection.unit * 2.0**self.shift
+
+    def loss(self, level: float) -> Loss:
+        """The loss of a run with noise scale level * sensitivity."""
+        if not self.fresh:
+            return Laplace(1.0, level) if self.order == 1 else Gaussian(1.0, level)
+        # The loss averages over draws of P, so nothing in it may depend on the draw: with sensitivity >= 2^22 steps
+        # (or no coarsening at all) the coarsening adds at most sqrt(k) steps.
+        rounding = (self.projection.rounding_beforehand + math.sqrt(self.dimension) * 2.0**-_STEPS) * (1 + 1e-12)
+        if self.order == 1:
+            return FreshLaplace(dim_out=self.dimension, radius=1.0, laplace_scale=level, rounding=rounding)
+        dim_in = self.projection.projection.dim_in
+        family: Literal["gaussian", "orthonormal"] = "gaussian" if self.recipe.family == "gaussian" else "orthonormal"
+        return FreshGaussian(
+            family=family, dim_in=dim_in, dim_out=self.dimension, radius=1.0, scale=level, rounding=rounding
+        )
+
+    def scale(self, level: float) -> float:
+        """The noise's scale in steps (b for Laplace, standard deviation for Gaussian), rounded up."""
+        return math.nextafter(level * self.sensitivity, math.inf)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Iterator[Floats]:
+        """The published numbers, block by block, each of shape (dimension, rows), in weighted units.
+
+        Guarantee: as stated at the top, at the loss of ``level``. Every block is clipped here, whatever came in.
+        """
+        scale = self.scale(level)
+        check.between(noise.SMALLEST_SCALE, noise.LARGEST_SCALE, scale=scale)
+        draw = noise.laplace if self.order == 1 else noise.gaussian
+        parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
+        integers = _exact_rows(self.schema, self.projection, self.shift)
+        offset = self.offset[:, None]
+
+        def one(position: int, block: Floats) -> Floats:
+            exact = integers(block)
+            words = secret.words(parameters, position, exact)
+            exact += draw(words, exact.size, scale).reshape(exact.shape)
+            return np.asarray(exact * self.unit + offset)
+
+        return rows.map(one)
+
+    @property
+    def offset(self) -> Floats:
+        """What the low bounds become under the projection; public, added so that the origin is kept."""
+        encoding = self.schema.encoding
+        return np.asarray(self.projection.matrix().T @ (encoding.low * encoding.weights))
+
+
+def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
+    """The change one unit can make once rows are clipped to the schema's norm, if it has one.
+
+    Two rows in a ball of radius R are at most 2R apart. Radial clipping never lengthens an l2 change and at most
+    doubles an l1 change, so a smaller ball of changes stays one; the clip's own rounding is added.
+    """
+    stated = guarantee.allowed_change
+    if schema.norm is None or stated.kind == "attribute":
+        if schema.norm is not None:
+            raise ParameterError("a row-norm clip lets one value move a whole row: use unit='record' with it")
+        return stated
+    assert schema.norm_bound is not None
+    diameter = 2 * schema.norm_bound
+    if stated.kind == "box":
+        return Change(schema.norm, diameter)
+    if stated.kind != schema.norm:
+        raise ParameterError(f"a change in the {stated.kind} norm cannot go with a row clip in the {schema.norm} norm")
+    assert stated.radius is not None
+    moved = stated.radius * (1 if stated.kind == "l2" else 2)
+    return Change(stated.kind, min(diameter, moved + (schema.encoding.dim + 16) * 2.0**-50 * schema.norm_bound))
+
+
+def clip_norm(block: Floats, encoding: Encoding, norm: Literal["l1", "l2"], bound: float) -> Floats:
+    """Clip a (columns, rows) block to the column bounds, NaN to the low one, then each row to a weighted norm."""
+    inside = np.fmin(np.fmax(block, encoding.low[:, None]), encoding.high[:, None])
+    weighted = inside * encoding.weights[:, None]
+    length = np.linalg.norm(weighted, 1 if norm == "l1" else 2, axis=0)
+    return np.asarray(inside * np.minimum(1.0, bound * (1 - 1e-12) / np.maximum(length, bound / 2)))
+
+
+def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Callable[[Floats], NDArray[np.int64]]:
+    """From an encoded block to the coarsened exact product: clip, round, multiply, coarsen."""
+    encoding = schema.encoding
+    grid = InputGrid(encoding.low, encoding.high, projection.input_bits)
+
+    def integers(block: Floats) -> NDArray[np.int64]:
+        if schema.norm is not None and schema.norm_bound is not None:
+            block = clip_norm(block, encoding, schema.norm, schema.norm_bound)
+        return lattice.coarsen(projection.apply(grid, block), shift)
+
+    return integers

@@ -1,0 +1,100 @@
+"""scikit-learn estimators over the same mechanism.
+
+Fitting spends no privacy: it looks at the number of columns and at nothing else. **Every** ``transform`` of private
+rows is a new release with fresh noise, and releases of the same rows add up; transform once and keep the result.
+"""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sfumato import neighbourhood, pipeline
+from sfumato.guarantee import Guarantee
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.projection import Family
+from sfumato.schema import Schema
+
+Floats = NDArray[np.float64]
+
+
+class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Private sketches as a transformer: one row of ``n_components`` noisy numbers for each record.
+
+    Guarantee: each call of ``transform`` is an (epsilon, delta)-private release for the unit, with values clipped to
+    [low, high]; k calls on the same rows are k releases. The projection is fixed by ``seed``, which is public.
+
+    low, high : bounds of every column (numbers, or one per column), from knowledge and never from the data.
+    """
+
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
+        self,
+        n_components: int = 32,
+        *,
+        low: Any = 0.0,
+        high: Any = 1.0,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        unit: Literal["attribute", "record"] = "attribute",
+        projection: Family = "sparse",
+        noise: Literal["laplace", "gaussian"] = "laplace",
+        seed: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.low = low
+        self.high = high
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.projection = projection
+        self.noise = noise
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Learn the number of columns and check the parameters. Spends nothing."""
+        del y
+        validate_data(self, X, reset=True)
+        schema = Schema.reals(self.n_features_in_, low=self.low, high=self.high)
+        guarantee = Guarantee(epsilon=self.epsilon, delta=self.delta, unit=self.unit)
+        mechanism = Sketch(
+            dimension=self.n_components,
+            projection=self.projection,
+            noise=self.noise,
+            seed=self.seed,
+        )
+        mechanism.prepare(schema, guarantee)
+        self.schema_, self.guarantee_, self.mechanism_ = schema, guarantee, mechanism
+        self._n_features_out = self.n_components
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """A NEW private release of these rows: fresh noise, and a cost of (epsilon, delta) each time."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        made = pipeline.release(rows, schema=self.schema_, mechanism=self.mechanism_, guarantee=self.guarantee_)
+        return np.ascontiguousarray(made.array())
+
+
+class SketchKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """K-means of rows that are already private; costs nothing. Noise of one law everywhere moves no centre."""
+
+    def __init__(self, n_clusters: int = 8, *, seed: int = 0) -> None:
+        self.n_clusters = n_clusters
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Find the centres."""
+        del y
+        rows = validate_data(self, X, reset=True, dtype=np.float64)
+        found = neighbourhood.cluster(rows, self.n_clusters, np.random.default_rng(self.seed))
+        self.cluster_centers_, self.labels_ = found.centres, found.labels
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:  # noqa: N803
+        """The nearest centre of each row."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        labels, _ = neighbourhood.assign(rows, np.asarray(self.cluster_centers_))
+        return labels

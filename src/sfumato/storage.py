@@ -1,0 +1,150 @@
+"""A release on disk: a folder that appears whole or not at all, and is checked whole before it is read."""
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sfumato import manifest as manifests
+from sfumato.errors import ReleaseError
+from sfumato.manifest import Manifest
+from sfumato.tables import ParquetSink
+
+Floats = NDArray[np.float64]
+DATA, PROJECTION, MANIFEST = "data.parquet", "projection.parquet", "manifest.json"
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder beside the wanted one that takes its name only if everything went well; otherwise it is removed."""
+    if path.exists() or path.is_symlink():
+        raise ReleaseError(f"{path} exists already: choose another name, or remove it first; nothing was written")
+    if not path.parent.is_dir():
+        raise ReleaseError(f"there is no folder {path.parent} to put the release in; nothing was written")
+    partial = path.parent / f".{path.name}.partial-{secrets.token_hex(8)}"  # named first, so that it is always removed
+    try:
+        partial.mkdir(mode=0o700)
+        yield partial
+        _sync(partial)
+        partial.chmod(0o755)
+        partial.rename(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise ReleaseError(
+            f"writing {path} failed ({error.strerror or type(error).__name__}); nothing was left"
+        ) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_numbers(folder: Path, dimension: int, blocks: Iterable[tuple[Floats, pa.Array | None]]) -> int:
+    """Write (dimension, rows) blocks, with public ids if there are any, as data.parquet; returns the number of rows."""
+    rows, sink, fields = 0, None, [pa.field(f"z{i}", pa.float64()) for i in range(dimension)]
+    try:
+        for block, ids in blocks:
+            named = ([pa.field("id", ids.type)] if ids is not None else []) + fields
+            sink = sink or ParquetSink(folder / DATA, pa.schema(named)).__enter__()
+            arrays = ([ids] if ids is not None else []) + [pa.array(column) for column in block]
+            sink.write(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(named)))
+            rows += block.shape[1]
+    finally:
+        if sink is not None:
+            sink.__exit__(None, None, None)
+    if rows == 0:
+        raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
+    return rows
+
+
+def write_projection(folder: Path, matrix: Any) -> None:
+    """Write the projection in use, in weighted units: wide if dense, (row, column, value) if sparse."""
+    if isinstance(matrix, np.ndarray):
+        table = pa.table({f"p{i}": np.ascontiguousarray(column) for i, column in enumerate(matrix.T)})
+    else:
+        entries = sparse.coo_array(matrix)
+        row, column = (np.asarray(c, np.int64) for c in entries.coords)
+        table = pa.table({"row": row, "column": column, "value": entries.data})
+    pq.write_table(table, folder / PROJECTION, use_dictionary=False)
+
+
+def finish(folder: Path, fields: Manifest) -> Manifest:
+    """Add digests of the files, the manifest, the page in plain words and the registry draft."""
+    files = {p.name: {"sha256": _sha256(p), "bytes": p.stat().st_size} for p in sorted(folder.iterdir())}
+    manifest = manifests.complete(fields | {"files": files})
+    (folder / MANIFEST).write_text(manifests.to_json(manifest), encoding="utf-8")
+    (folder / "README.txt").write_text(manifests.plain_words(manifest), encoding="utf-8")
+    (folder / "registry.yaml").write_text(manifests.registry_entry(manifest), encoding="utf-8")
+    return manifest
+
+
+def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
+    """Check a release folder whole: its manifest, that every file is there, plain, and as it was written."""
+    if not path.is_dir():
+        raise ReleaseError(f"there is no release folder at {path}")
+    manifest = manifests.read(path / MANIFEST)
+    if not manifest["protected"] and not allow_unprotected:
+        raise ReleaseError(
+            f"{path} was made with test noise and protects nobody: never publish it (allow_unprotected=True loads it)"
+        )
+    for name, facts in manifest["files"].items():
+        file = path / name
+        if file.is_symlink() or not file.is_file():
+            raise ReleaseError(
+                f"{file} is missing or not a plain file: the release is incomplete, ask its owner for a copy"
+            )
+        if file.stat().st_size != facts["bytes"] or _sha256(file) != facts["sha256"]:
+            raise ReleaseError(f"{file} is not the file that was released (its digest does not fit): do not trust it")
+    return manifest
+
+
+def read_numbers(path: Path, manifest: Manifest) -> tuple[Floats, pa.Array | None]:
+    """The published numbers, (dimension, rows), and the public ids."""
+    table = pq.read_table(path / DATA)
+    names = [f"z{i}" for i in range(manifest["projection"]["dim_out"])]
+    if [n for n in table.column_names if n != "id"] != names or table.num_rows != manifest["rows"]:
+        raise ReleaseError(f"{path / DATA} does not hold what its manifest says: do not trust it")
+    columns = np.empty((len(names), table.num_rows))
+    for row, name in zip(columns, names, strict=True):
+        row[:] = table.column(name).to_numpy()
+    return columns, table.column("id").combine_chunks() if "id" in table.column_names else None
+
+
+def read_projection(path: Path, manifest: Manifest) -> Any:
+    """The projection in use, or None if it was kept."""
+    if not manifest["projection"]["published"]:
+        return None
+    table = pq.read_table(path / PROJECTION)
+    shape = manifest["projection"]["dim_in"], manifest["projection"]["dim_out"]
+    if table.column_names == ["row", "column", "value"]:
+        row, column, value = (table.column(i).to_numpy() for i in range(3))
+        return sparse.csr_array((value, (row, column)), shape=shape)
+    return np.column_stack([table.column(i).to_numpy() for i in range(shape[1])])
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,330 @@
+"""Tables in, blocks of rows out: CSV, Parquet, Arrow, pandas, polars, NumPy and SciPy; and a Parquet writer.
+
+Files are streamed, so memory does not grow with the number of rows. No error quotes a cell: what pyarrow says about
+damaged data is replaced, and dropped rather than chained. pandas, polars and SciPy are never imported here.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+
+from sfumato import check
+from sfumato.errors import SchemaError
+from sfumato.schema import Schema, positions
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+Result = TypeVar("Result")
+
+_UNREADABLE = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
+_CSV_BLOCK = 1 << 23  # bytes; a row has to fit
+_PARQUET_BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A table that can be read again and again, a block of rows at a time.
+
+    ``schema``: names and types (of a CSV file, as its beginning suggests; its cells are handed out as text).
+    ``rows``: their number, None where it is not known before reading. ``source``: a description fit for the public.
+    """
+
+    schema: pa.Schema
+    rows: int | None
+    source: str
+    _read: Callable[[tuple[str, ...], int], Batches] = field(repr=False)
+
+    def blocks(self, columns: Sequence[str], rows: int) -> Batches:
+        """The named columns in blocks of exactly ``rows`` rows, the last one shorter, however the source is laid out.
+
+        Raises SchemaError, without a cell in it, if a column is not there or the source turns out to be damaged.
+        """
+        check.whole(1, rows=rows)
+        if isinstance(columns, str) or not columns:
+            raise check.fail("columns", columns, "a list of at least one column name")
+        try:
+            positions(self.schema.names, columns)
+        except SchemaError as error:
+            raise SchemaError(f"{self.source}: {error}") from None
+        return _guarded(reblock(self._read(tuple(columns), rows), rows), self.source)
+
+
+def open_table(data: Any, schema: Schema | None = None) -> Table:
+    """Open a path (.csv, .parquet or a folder of .parquet files) or an object in memory.
+
+    In memory: pyarrow tables and batches, pandas and polars frames, two-dimensional NumPy arrays, SciPy sparse
+    matrices, and whatever has ``__arrow_c_stream__``. The columns of arrays and matrices are those of the schema in
+    order, without its id; c0, c1, ... without a schema.
+    """
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, (str, Path)):
+        return _open_path(Path(data))
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
+        return _open_arrow(data, "arrow table")
+    if "pandas" in sys.modules and isinstance(data, sys.modules["pandas"].DataFrame):
+        return _open_pandas(data)
+    if isinstance(data, np.ndarray) or (hasattr(data, "tocsr") and hasattr(data, "shape")):
+        return _open_matrix(data, schema)
+    if hasattr(data, "__arrow_c_stream__"):
+        source = f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
+        return _open_arrow(_attempt(lambda: pa.table(data), f"{source} cannot be converted to an Arrow table"), source)
+    raise SchemaError(
+        f"a table cannot be made of an object of type {type(data).__name__}: give a path to a .csv or .parquet file, "
+        "an Arrow, pandas or polars table, a NumPy array or a SciPy sparse matrix"
+    )
+
+
+def reblock(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
+    """The same rows in batches of exactly ``rows`` rows, the last one shorter; holds no more than one block."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        start = 0
+        while count + batch.num_rows - start >= rows:
+            stop = start + rows - count
+            yield _joined([*held, batch.slice(start, stop - start)])
+            held, count, start = [], 0, stop
+        if start < batch.num_rows:
+            held.append(batch.slice(start))
+            count += batch.num_rows - start
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays(parts) for parts in zip(*(b.columns for b in batches), strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def _attempt(action: Callable[[], Result], complaint: str) -> Result:
+    """The action's result, or a SchemaError that has forgotten what pyarrow said, for it may quote cells."""
+    try:
+        return action()
+    except _UNREADABLE:
+        pass  # raised below, outside of this block, so that the error does not carry this one as its context
+    raise SchemaError(complaint)
+
+
+def _guarded(batches: Batches, source: str) -> Batches:
+    complaint = f"{source} cannot be read to its end: it is damaged, or its rows do not all have the same columns"
+    while (batch := _attempt(lambda: next(batches, None), complaint)) is not None:
+        yield batch
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def _open_path(path: Path) -> Table:
+    if not path.exists():
+        raise SchemaError(f"{path}: no such file")
+    if path.is_dir():
+        return _open_parquet(_parts(path), f"parquet folder {path.name}")
+    if path.suffix.lower() == ".parquet":
+        return _open_parquet([path], f"parquet file {path.name}")
+    if path.suffix.lower() == ".csv":
+        return _open_csv(path)
+    raise SchemaError(f"{path}: a table is read from a .csv or .parquet file or from a folder of .parquet files")
+
+
+def _parts(folder: Path) -> list[Path]:
+    if any(p for p in folder.glob("*/**/*.parquet") if not p.parent.name.startswith((".", "_"))):
+        raise SchemaError(f"{folder}: Parquet files in folders within it would be left out: put them all in one folder")
+    parts = sorted(p for p in folder.glob("*.parquet") if p.is_file() and not p.name.startswith((".", "_")))
+    if not parts:
+        raise SchemaError(f"{folder}: there is no .parquet file in this folder")
+    return parts
+
+
+def _open_parquet(parts: list[Path], source: str) -> Table:
+    rows, first = 0, None
+    for part in parts:
+        footer = _attempt(lambda p=part: _footer(p), f"{part}: not a Parquet file that can be read")  # type: ignore[misc]
+        rows, schema = rows + footer[0], footer[1]
+        first = schema if first is None else first
+        if (schema.names, schema.types) != (first.names, first.types):
+            raise SchemaError(f"{part}: its columns have other names or types than those of {parts[0].name}")
+
+    def read(columns: tuple[str, ...], rows: int) -> Batches:
+        for part in parts:
+            # pre_buffer would hold all that is still to come of the file
+            with pq.ParquetFile(part, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file:
+                for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
+                    yield batch.select(list(columns))
+
+    return Table(first, rows, source, read)
+
+
+def _footer(path: Path) -> tuple[int, pa.Schema]:
+    with pq.ParquetFile(path) as file:
+        return file.metadata.num_rows, file.schema_arrow
+
+
+def _open_csv(path: Path) -> Table:
+    source = f"csv file {path.name}"
+    schema = _attempt(lambda: _guess(path), f"{path}: not a CSV file with a header in UTF-8 and rows as long as it")
+    single = len(schema.names) == 1
+
+    def read(columns: tuple[str, ...], _: int) -> Batches:
+        convert = pv.ConvertOptions(  # as text, so that no cell can fail; Schema.encode reads them
+            column_types=dict.fromkeys(columns, pa.string()),
+            include_columns=list(columns),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            check_utf8=False,
+        )
+        with _csv_reader(path, convert, empty_rows=single) as reader:
+            yield from reader
+
+    return Table(schema, None, source, read)
+
+
+def _csv_reader(path: Path, convert: pv.ConvertOptions, *, empty_rows: bool) -> Any:
+    parse = pv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not empty_rows)
+    return pv.open_csv(path, pv.ReadOptions(block_size=_CSV_BLOCK), parse, convert)
+
+
+def _guess(path: Path) -> pa.Schema:
+    with _csv_reader(path, pv.ConvertOptions(), empty_rows=False) as reader:
+        return pa.schema(zip(reader.schema.names, reader.schema.types, strict=True))  # names are decoded here
+
+
+# ---- in memory ------------------------------------------------------------------------------------------------------
+
+
+def _open_arrow(data: pa.Table | pa.RecordBatch, source: str) -> Table:
+    table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+
+    def read(columns: tuple[str, ...], rows: int) -> Batches:
+        yield from table.select(list(columns)).to_batches(max_chunksize=rows)
+
+    return Table(table.schema, table.num_rows, source, read)
+
+
+def _open_pandas(frame: Any) -> Table:
+    names = [str(name) for name in frame.columns]
+    kinds = [_pandas_type(frame, place, dtype) for place, dtype in enumerate(frame.dtypes)]
+
+    def read(columns: tuple[str, ...], rows: int) -> Batches:
+        places = positions(names, columns)
+        for start in range(0, len(frame), rows):
+            arrays = [_pandas_cells(frame.iloc[start : start + rows, p], kinds[p]) for p in places]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    schema = pa.schema([(name, kind or pa.large_string()) for name, kind in zip(names, kinds, strict=True)])
+    return Table(schema, len(frame), "pandas DataFrame", read)
+
+
+def _pandas_type(frame: Any, place: int, dtype: Any) -> pa.DataType | None:
+    """The Arrow type of a column, from its dtype alone; None for cells that have to be taken one by one."""
+    if isinstance(dtype, np.dtype):
+        return pa.from_numpy_dtype(dtype) if dtype.kind in "biufM" else None
+    try:
+        return pa.array(frame.iloc[:0, place], from_pandas=True).type
+    except (*_UNREADABLE, TypeError, ValueError):
+        return None
+
+
+def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
+    if kind is None:
+        return _texts(series.tolist())
+    plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
+    cells = pa.array(series.to_numpy()) if plain else pa.array(series, from_pandas=True)
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _texts(cells: list[Any]) -> pa.Array:
+    """Cells of any type as text, each by itself, so that one odd cell does not change how others are read."""
+    try:
+        return pa.array(cells, pa.large_string(), from_pandas=True)
+    except (*_UNREADABLE, TypeError, ValueError):
+        return pa.array([_text(cell) for cell in cells], pa.large_string())
+
+
+def _text(cell: Any) -> str | None:
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell):  # noqa: PLR0124 - NaN
+        return None
+    if isinstance(cell, bytes):
+        return cell.decode(errors="replace")
+    if isinstance(cell, (bool, np.bool_)):
+        return str(int(cell))
+    return str(cell).encode(errors="replace").decode()
+
+
+def _open_matrix(matrix: Any, schema: Schema | None) -> Table:
+    sparse = not isinstance(matrix, np.ndarray)
+    source = "sparse matrix" if sparse else "numpy array"
+    if len(matrix.shape) != 2 or matrix.dtype.kind not in "biufOUST":
+        raise SchemaError(
+            f"a {source} must be two-dimensional and hold numbers or texts, "
+            f"got {len(matrix.shape)} dimensions of type {matrix.dtype}"
+        )
+    plain = not isinstance(matrix, np.ma.MaskedArray)
+    stored: Any = matrix.tocsr() if sparse else np.asarray(matrix) if plain else matrix
+    height, width = matrix.shape
+    names = [f"c{j}" for j in range(width)] if schema is None else [c.name for c in schema.data_columns]
+    if len(names) != width:
+        raise SchemaError(f"the {source} has {width} columns where the schema has {len(names)} besides its id")
+
+    def read(columns: tuple[str, ...], rows: int) -> Batches:
+        places = positions(names, columns)
+        for start in range(0, height, rows):
+            block = stored[start : min(start + rows, height)]
+            arrays = _columns_of(block.toarray() if sparse else block, places)
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    kind = _columns_of(np.empty((0, width), matrix.dtype), [0])[0].type if width else pa.null()
+    return Table(pa.schema([(name, kind) for name in names]), height, source, read)
+
+
+def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
+    """Columns of a block as Arrow arrays, transposed once."""
+    if block.dtype.kind not in "biuf":
+        return [_texts(block[:, p].tolist()) for p in places]  # a masked cell becomes None
+    wide = block.dtype.kind == "f" and block.dtype.itemsize > 8
+    dtype = np.dtype(float) if wide else block.dtype.newbyteorder("=")
+    cells = np.ascontiguousarray(np.ma.getdata(block).T, dtype)
+    masks = np.ascontiguousarray(np.ma.getmaskarray(block).T) if isinstance(block, np.ma.MaskedArray) else None
+    return [pa.array(cells[p], mask=None if masks is None else masks[p]) for p in places]
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+class ParquetSink:
+    """A Parquet file written batch by batch: ``with ParquetSink(path, schema) as sink: sink.write(batch)``.
+
+    Without compression (zstd took four times as long to write noisy lattice numbers, and saved about half the room),
+    without minima and maxima, and removed again if the block is left by an error.
+    """
+
+    def __init__(self, path: str | Path, schema: pa.Schema) -> None:
+        self.path = Path(path)
+        texts = [f.name for f in schema if not pa.types.is_floating(f.type)]
+        self._writer = pq.ParquetWriter(
+            self.path, schema, compression="none", use_dictionary=texts or False, write_statistics=False
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the rows of a batch."""
+        self._writer.write_batch(batch)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+        if kind is not None:
+            self.path.unlink(missing_ok=True)

@@ -1,0 +1,200 @@
+"""The command line as a stranger meets it: what it prints, what it refuses, and how."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pv
+import pytest
+
+from sfumato.cli import main
+from sfumato.progress import ProgressLine
+from sfumato.releases import load
+
+SCHEMA = """
+[[columns]]
+name = "age"
+kind = "real"
+low = 0.0
+high = 120.0
+missing = 40.0
+
+[[columns]]
+name = "smoker"
+kind = "flag"
+"""
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    table = pa.table({"age": rng.uniform(20, 80, 300), "smoker": rng.random(300) < 0.3})
+    pv.write_csv(table, "people.csv")
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+COMMAND = "release sketch people.csv --schema people.toml --epsilon 1 --unit attribute --dimension 2 --out r"
+RELEASE = COMMAND.split(" ")
+
+
+@pytest.mark.usefixtures("people")
+def test_the_whole_way_from_table_to_answers(capsys):
+    assert main(["schema", "people.csv"]) == 0
+    assert "# low = " in capsys.readouterr().out
+    assert main(["check", "people.csv", "--schema", "people.toml"]) == 0
+    assert capsys.readouterr().out.startswith("NOT PRIVATE")
+    assert main(RELEASE) == 0
+    printed = capsys.readouterr()
+    assert "300 records as 2 numbers each" in printed.out
+    assert "written to r" in printed.out
+    assert printed.err == ""
+    for command, expected in (
+        ("show r", "probability of any outcome"),
+        ("estimate distance r 3 17", "squared distance"),
+        ("estimate nearest r 3 --k 4", "squared distance"),
+        ("estimate cluster r 3", "group 2:"),
+    ):
+        assert main(command.split()) == 0
+        assert expected in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("people")
+def test_machines_get_json(capsys):
+    assert main([*RELEASE, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["manifest"]["rows"] == 300
+    for command, key in (
+        ("show r", "guarantee"),
+        ("estimate distance r 3 17", "standard_error"),
+        ("estimate nearest r 3", "nearest"),
+        ("estimate cluster r 3", "sizes"),
+        ("check people.csv --schema people.toml", "findings"),
+        ("schema people.csv", "schema"),
+    ):
+        assert main([*command.split(), "--json"]) == 0
+        assert key in json.loads(capsys.readouterr().out)
+
+
+def test_a_filled_in_draft_makes_a_release(people, capsys):
+    main(["schema", "people.csv"])
+    text = capsys.readouterr().out.replace("# low = ", "low = 0").replace("# high = ", "high = 120")
+    (people / "draft.toml").write_text(text)
+    assert main([*RELEASE[:3], "--schema", "draft.toml", *RELEASE[5:]]) == 0
+
+
+@pytest.mark.usefixtures("people")
+def test_options_reach_the_release():
+    command = "release sketch people.csv --schema people.toml --epsilon 2 --delta 1e-6 --change l2 --radius 1 --fresh "
+    command += "--dimension 2 --projection gaussian --noise gaussian --keep-projection --out r"
+    assert main(command.split()) == 0
+    made = load("r")
+    assert made.guarantee.projection == "fresh"
+    assert made.guarantee.allowed_change.radius == 1.0
+    assert not made.manifest["projection"]["published"]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("people.csv", "absent.csv"), "absent.csv"),
+        (("people.toml", "absent.toml"), "absent.toml"),
+        (("--epsilon 1", "--epsilon -1"), "epsilon=-1.0"),
+        (("--epsilon 1", "--epsilon nan"), "epsilon=nan"),
+        (("--epsilon 1", "--epsilon 1 --delta 2"), "delta=2.0"),
+        (("--dimension 2", "--dimension 0"), "dim_out=0"),
+        (("--dimension 2", "--dimension 9 --projection orthonormal"), "dim_out=9"),
+        (("--dimension 2", "--dimension 2 --projection wavelet"), "wavelet"),
+        (("--dimension 2", "--dimension 2 --sparsity 3"), "sparsity=3"),
+        (("--out r", "--out nowhere/r"), "nowhere"),
+        (("--out r", "--out people.csv"), "exists already"),
+        (("--unit attribute", "--unit record --change l2"), "radius"),
+    ],
+)
+def test_refusals_are_one_line_and_leave_nothing(people, capsys, change, expected):
+    before = sorted(people.iterdir())
+    assert main(COMMAND.replace(*change).split()) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("sfumato: ")
+    assert error.count("\n") == 1
+    assert expected in error
+    assert sorted(people.iterdir()) == before
+
+
+def test_a_missing_bound_is_refused_with_what_to_do(people, capsys):
+    (people / "people.toml").write_text(SCHEMA.replace("high = 120.0", ""))
+    assert main(RELEASE) == 2
+    assert "left to fill in" in capsys.readouterr().err
+
+
+def test_no_cell_is_ever_printed(people, capsys):
+    cell = "kryptonite-73571"
+    (people / "people.csv").write_text(f"age,smoker\n{cell},{cell}\n12,\n1e999,maybe\n")
+    for command in (COMMAND, "show r", "check people.csv --schema people.toml", "schema people.csv"):
+        main(command.split())
+    (people / "people.csv").write_text(f'age,smoker\n{cell}\n1,2,3,{cell}\n"')
+    main([*RELEASE[:-1], "r2"])
+    printed = capsys.readouterr()
+    assert cell not in printed.out + printed.err
+    texts = [p.read_bytes() for p in (people / "r").iterdir()]
+    assert not any(cell.encode() in t for t in texts)
+
+
+@pytest.mark.parametrize(
+    "command", ["estimate distance r 0 300", "estimate nearest r 0 --k 300", "estimate cluster r 0"]
+)
+@pytest.mark.usefixtures("people")
+def test_impossible_questions_are_refused(capsys, command):
+    main(RELEASE)
+    capsys.readouterr()
+    assert main(command.split()) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+COMMANDS = ["schema", "check", "release sketch", "show", "estimate distance", "estimate nearest", "estimate cluster"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.usefixtures("people")
+def test_help_shows_an_example_that_parses(capsys, command):
+    with pytest.raises(SystemExit) as stopped:
+        main([*command.split(), "--help"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    example = text.split("example:\n")[1].split(">")[0].split()
+    assert example[: 1 + len(command.split())] == ["sfumato", *command.split()]
+
+
+def test_the_module_runs_as_a_program():
+    done = subprocess.run(
+        [sys.executable, "-m", "sfumato.cli", "show", "nowhere"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "sfumato: there is no release folder at nowhere\n"
+
+
+class Terminal:
+    def __init__(self, terminal):
+        self.text, self.terminal = "", terminal
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def test_progress_is_for_terminals_only():
+    for terminal in (True, False):
+        screen = Terminal(terminal)
+        with ProgressLine(1000, screen) as line:
+            line._last = -1e9
+            line(250)
+        assert ("25%" in screen.text) == terminal
+        assert ("rows/s" in screen.text) == terminal
+    assert ProgressLine(None, Terminal(True)).line(1.0).startswith("0 rows")

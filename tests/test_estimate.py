@@ -1,0 +1,492 @@
+"""Every estimator against simulation: bias, variance, coverage; the same checks reject slightly wrong formulas."""
+
+import math
+import pickle
+from functools import cache
+from typing import get_args
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from evidence import agrees
+from sfumato import estimate, moments
+from sfumato.errors import ParameterError
+from sfumato.moments import Geometry, NoiseLaw
+from sfumato.projection import Family, Projection
+
+FAMILIES = list(get_args(Family))
+KINDS = ["gaussian", "laplace"]
+
+
+# ---- simulation -----------------------------------------------------------------------------------------------------
+
+
+def noise_draws(kind, scale, shape, rng):
+    return rng.normal(0, scale, shape) if kind == "gaussian" else rng.laplace(0, scale / math.sqrt(2), shape)
+
+
+def images(family, vectors, k, count, rng):
+    """vectors @ P for ``count`` independent projections: shape (count, vectors, k)."""
+    vectors = np.asarray(vectors, float)
+    many, d = vectors.shape
+    if family == "identity":
+        return np.broadcast_to(vectors, (count, many, d))
+    if family in ("gaussian", "orthonormal"):  # rotation invariant: only a triangular root of the Gram matrix matters
+        root = np.linalg.qr(vectors.T)[1].T
+        head = rng.normal(size=(count, root.shape[1], k))
+        if family == "gaussian":
+            return root @ head / math.sqrt(k)
+        rest = rng.normal(size=(count, root.shape[1], d - k))
+        gram = head @ head.transpose(0, 2, 1) + rest @ rest.transpose(0, 2, 1)
+        return root @ np.linalg.solve(np.linalg.cholesky(gram), head) * math.sqrt(d / k)
+    if family == "sparse":
+        places, signs = rng.integers(0, k, (count, d)), rng.choice([-1.0, 1.0], (count, d))
+        flat = (np.arange(count)[:, None] * k + places).ravel()
+        sums = [np.bincount(flat, (signs * v).ravel(), count * k).reshape(count, k) for v in vectors]
+        return np.stack(sums, axis=1)
+    faces = rng.integers(0, 2 if family == "rademacher" else 6, (count, k, d), dtype=np.int8)
+    entries = 2.0 * faces - 1 if family == "rademacher" else math.sqrt(3) * ((faces == 0) - 1.0 * (faces == 1))
+    return (entries @ vectors.T).transpose(0, 2, 1) / math.sqrt(k)
+
+
+def real_images(family, vectors, k, count):
+    for seed in range(count):
+        drawn = Projection(family=family, dim_in=vectors.shape[1], dim_out=k, seed=seed).draw()
+        values = drawn.values.toarray() if sparse.issparse(drawn.values) else drawn.values
+        yield vectors @ values * drawn.factor
+
+
+X = np.array([1.0, -0.5, 2.0, 0.3, 0.0, 1.2])
+Y = np.array([0.4, 0.9, 1.5, -0.7, 0.2, 0.0])
+COUNT = 100_000
+
+
+def sizes(family):
+    return (6, 6) if family == "identity" else (6, 4)
+
+
+@cache
+def simulated_images(family):
+    rng = np.random.default_rng(FAMILIES.index(family))
+    return images(family, [X, Y], sizes(family)[1], COUNT, rng)
+
+
+@cache
+def simulated_release(family, kind):
+    """Released pairs of rows, a projection each, at noise of scale 0.8."""
+    rng = np.random.default_rng(100 + FAMILIES.index(family))
+    clean = simulated_images(family)
+    noisy = clean + noise_draws(kind, 0.8, clean.shape, rng)
+    return noisy[:, 0], noisy[:, 1]
+
+
+def variance_agrees(errors, expected):
+    return agrees(errors**2, expected)
+
+
+def check_variance(errors, expected):
+    assert variance_agrees(errors, expected)
+    assert not variance_agrees(errors, 0.9 * expected)
+    assert not variance_agrees(errors, 1.1 * expected)
+
+
+# ---- the laws -------------------------------------------------------------------------------------------------------
+
+
+def test_the_families_are_those_of_projections():
+    assert list(moments._FAMILIES) == FAMILIES
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_simulated_projections_have_the_law_of_the_real_ones(family):
+    k = sizes(family)[1]
+    real = np.array([(z[0] @ z[1], z[0] @ z[0]) for z in real_images(family, np.stack([X, Y]), k, 1500)])
+    z = simulated_images(family)
+    twin = np.stack([(z[:, 0] * z[:, 1]).sum(axis=1), (z[:, 0] ** 2).sum(axis=1)], axis=1)
+    for power in (1, 2):
+        error = (real**power).std(axis=0) / math.sqrt(len(real)) + 1e-9
+        assert (np.abs((real**power).mean(axis=0) - (twin**power).mean(axis=0)) < 5 * error).all()
+
+
+@pytest.mark.parametrize(("kind", "one", "two"), [("gaussian", 2, 8), ("laplace", 5, 14)])
+def test_moments_of_squared_noise(kind, one, two):
+    law = NoiseLaw(kind, 1.5)
+    assert (law.variance, law.fourth, law.fourth_of_difference) == (2.25, one, two)
+    even = [math.factorial(2 * m) / 2**m for m in range(4)] if kind == "laplace" else [1, 1, 3, 15]
+    even = np.array(even) * law.variance ** np.arange(4)
+    double = [sum(math.comb(2 * m, 2 * j) * even[j] * even[m - j] for j in range(m + 1)) for m in range(4)]
+    for copies, powers in ((1, even), (2, double)):
+        third = powers[3] - 3 * powers[2] * powers[1] + 2 * powers[1] ** 3
+        assert law.third_of_square(copies) == pytest.approx(third, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_noise_exceeds_its_tail_as_often_as_said(kind, copies):
+    rng, law = np.random.default_rng(1), NoiseLaw(kind, 1.5)
+    draws = sum(noise_draws(kind, 1.5, 400_000, rng) for _ in range(copies))
+    for probability in (0.3, 0.025, 1e-3):
+        error = math.sqrt(probability / draws.size)
+        assert abs(np.mean(draws > law.tail(probability, copies)) - probability) < 5 * error
+        assert abs(np.mean(draws > 0.9 * law.tail(probability, copies)) - probability) > 5 * error
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_projections_stretch_and_turn_as_their_geometry_says(family):
+    d, k = sizes(family)
+    geometry, z = Geometry(family, d, k), simulated_images(family)
+    lengths, inner = (z[:, 0] ** 2).sum(axis=1) - X @ X, (z[:, 0] * z[:, 1]).sum(axis=1) - X @ Y
+    stretch = geometry.stretch_variance(X @ X, np.sum(X**4))
+    turn = geometry.inner_variance(X @ X, Y @ Y, X @ Y, np.sum(X**2 * Y**2))
+    if family == "identity":
+        assert stretch == turn == np.abs(lengths).max() == np.abs(inner).max() == 0
+        return
+    check_variance(lengths, stretch)
+    check_variance(inner, turn)
+    assert geometry.stretch_variance(X @ X) >= stretch  # without the fourth powers: the cautious side
+    assert geometry.inner_variance(X @ X, Y @ Y, X @ Y) >= turn
+
+
+@pytest.mark.parametrize("d", [8, 30])
+@pytest.mark.parametrize("family", ["gaussian", "orthonormal", "sparse", "rademacher"])
+def test_the_skewness_of_lengths_is_the_stated_one(family, d):
+    """Exact for the first two; for the others 48 e_3(v^2)/k^2, which tends to it for a v spread over many columns."""
+    rng, v = np.random.default_rng(8), np.full(d, 1 / math.sqrt(d))
+    third = ((images(family, [v], 6, COUNT, rng)[:, 0] ** 2).sum(axis=1) - 1) ** 3
+    stated = Geometry(family, d, 6).stretch_third(1.0)
+    if family in ("sparse", "rademacher"):
+        stated *= (1 - 1 / d) * (1 - 2 / d)
+    assert agrees(third, stated)
+    assert not agrees(third, 1.5 * stated + 0.03)
+
+
+def test_an_orthonormal_square_projection_distorts_nothing():
+    geometry = Geometry("orthonormal", 5, 5)
+    assert geometry.stretch_variance(3.0) == geometry.inner_variance(1.0, 2.0, 0.5) == geometry.stretch_third(3.0) == 0
+    assert Geometry("orthonormal", 1, 1).coefficients == (0, 0, 0)
+
+
+# ---- estimators -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_estimates_are_unbiased_and_vary_as_stated(family, kind):
+    d, k = sizes(family)
+    noise, geometry = NoiseLaw(kind, 0.8), Geometry(family, d, k)
+    a, b = simulated_release(family, kind)
+    public, v = simulated_images(family)[:, 1], X - Y
+    r2, v4 = v @ v, np.sum(v**4)
+    cases = [
+        (
+            estimate.squared_distance(a, b, noise, geometry),
+            r2,
+            moments.distance_variance(r2, noise, geometry, v4),
+            2 * k * 0.64,
+        ),
+        (
+            estimate.squared_distance_to_public(a, public, noise, geometry),
+            r2,
+            moments.distance_to_public_variance(r2, noise, geometry, v4),
+            k * 0.64,
+        ),
+        (
+            estimate.squared_norm(a, noise, geometry),
+            X @ X,
+            moments.norm_variance(X @ X, noise, geometry, np.sum(X**4)),
+            k * 0.64,
+        ),
+        (
+            estimate.inner_product(a, b, noise, geometry),
+            X @ Y,
+            moments.inner_product_variance(X @ X, Y @ Y, X @ Y, noise, geometry, np.sum(X**2 * Y**2)),
+            k * 0.64,
+        ),
+    ]
+    for found, truth, variance, bias in cases:
+        assert agrees(found.value, truth)
+        assert not agrees(found.value, truth + 0.1 * bias)
+        check_variance(found.value - truth, variance)
+
+
+def test_the_printed_variance_of_dhaliwal_claim_7_is_rejected():
+    a, b = simulated_release("gaussian", "laplace")
+    noise, geometry, r2, k, s2 = NoiseLaw("laplace", 0.8), Geometry("gaussian", 6, 4), (X - Y) @ (X - Y), 4, 0.64
+    errors = estimate.squared_distance(a, b, noise, geometry).value - r2
+    right = 2 * r2**2 / k + 14 * k * s2**2 + 8 * s2 * r2
+    assert moments.distance_variance(r2, noise, geometry) == pytest.approx(right, rel=1e-12)
+    assert variance_agrees(errors, right)
+    assert not variance_agrees(errors, 2 * r2**2 / k + 2 * k * (7 * s2**2 - s2) + 4 * s2 * r2)  # as printed
+    assert not variance_agrees(errors, 2 * r2**2 / k + 14 * k * s2**2 + 4 * s2 * r2)  # the cross term alone
+    assert not variance_agrees(errors, 2 * r2**2 / k + 8 * k * s2**2 + 8 * s2 * r2)  # Gaussian fourth moments
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_skewness_of_the_estimate_is_the_one_the_intervals_use(family, kind):
+    d, k = sizes(family)
+    a, b = simulated_release(family, kind)
+    noise, geometry, r2 = NoiseLaw(kind, 0.8), Geometry(family, d, k), float((X - Y) @ (X - Y))
+    cubes = (estimate.squared_distance(a, b, noise, geometry).value - r2) ** 3
+    stated = moments.length_third(r2, noise, geometry, 2)
+    if family in ("identity", "gaussian", "orthonormal"):
+        assert agrees(cubes, stated)
+        assert not agrees(cubes, 1.4 * stated)
+    else:
+        assert cubes.mean() < 1.05 * stated  # v has few columns here
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ratios_are_close_to_the_truth_and_vary_as_the_delta_method_says(family, kind):
+    rng, d, k, count = np.random.default_rng(12), 100, 100 if family == "identity" else 90, 3000
+    x = (rng.random(d) < 0.5).astype(float)
+    y = np.where(rng.random(d) < 0.3, 1 - x, x)
+    noise, geometry = NoiseLaw(kind, 0.3), Geometry(family, d, k)
+    clean = images(family, [x, y], k, count, rng)
+    a, b = (clean[:, i] + noise_draws(kind, 0.3, (count, k), rng) for i in (0, 1))
+    truths = {"cosine": x @ y / math.sqrt((x @ x) * (y @ y)), "jaccard": x @ y / np.sum(np.maximum(x, y))}
+    for name, truth in truths.items():
+        found = getattr(estimate, name)(a, b, noise, geometry)
+        spread = found.value.std()
+        assert abs(found.value.mean() - truth) < 0.15 * spread
+        assert np.median(found.standard_error) == pytest.approx(spread, rel=0.08)
+        assert covered(found.interval(), truth) > 0.95 - slack(count)
+
+
+# ---- intervals ------------------------------------------------------------------------------------------------------
+
+
+def covered(interval, truth):
+    low, high = interval
+    assert (np.asarray(low) <= np.asarray(high)).all()
+    return float(np.mean((low <= truth) & (truth <= high)))
+
+
+def slack(count, level=0.95):
+    return 3 * math.sqrt(level * (1 - level) / count)
+
+
+REPEATS = 4000
+
+
+@cache
+def unit_images(family, k):
+    """Images of one vector of length 1 spread over its columns, under many projections."""
+    rng = np.random.default_rng(k + FAMILIES.index(family))
+    d = {"identity": k, "orthonormal": 2 * k, "sparse": 300}.get(family, 40)
+    v = rng.normal(size=d)
+    return d, images(family, [v / np.linalg.norm(v)], k, REPEATS, rng)[:, 0]
+
+
+@pytest.mark.parametrize("k", [4, 32, 128])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_95_percent_intervals_cover_95_percent_near_and_far(family, kind, k):
+    """Over noise and projection together. At the nearest the cut at 0 adds up to 2.5%."""
+    d, w = unit_images(family, k)
+    rng, noise, geometry = np.random.default_rng(k), NoiseLaw(kind, 2.0), Geometry(family, d, k)
+    e, f = noise_draws(kind, 2.0, (2, *w.shape), rng)
+    for ratio in (0.0, 0.3, 3.0, 30.0, 1e4):
+        squared = ratio * math.sqrt(k) * noise.variance
+        z = math.sqrt(squared) * w + e
+        for found in (
+            estimate.squared_distance(z, f, noise, geometry),
+            estimate.squared_distance_to_public(z, np.zeros_like(z), noise, geometry),
+        ):
+            assert 0.95 - slack(REPEATS) <= covered(found.interval(), squared) <= 0.985 + slack(REPEATS, 0.985)
+
+
+def test_what_the_coverage_test_would_reject():
+    """Normal intervals at few columns, noise taken for 10% smaller, and the projection forgotten."""
+    d, w = unit_images("gaussian", 4)
+    rng, geometry = np.random.default_rng(5), Geometry("gaussian", d, 4)
+    e, f = noise_draws("laplace", 2.0, (2, *w.shape), rng)
+    far = estimate.squared_distance(100 * w + e, f, NoiseLaw("laplace", 2.0), geometry)
+    normal = (far.value - 1.96 * far.standard_error, far.value + 1.96 * far.standard_error)
+    assert covered(normal, 1e4) < 0.95 - slack(REPEATS)
+    forgotten = estimate.squared_distance(100 * w + e, f, NoiseLaw("laplace", 2.0), Geometry("identity", 4, 4))
+    assert covered(forgotten.interval(), 1e4) < 0.5
+    d, w = unit_images("gaussian", 128)
+    e, f = noise_draws("laplace", 2.0, (2, *w.shape), rng)
+    near = estimate.squared_distance(w + e, f, NoiseLaw("laplace", 1.8), Geometry("gaussian", d, 128))
+    assert covered(near.interval(), 1.0) < 0.95 - slack(REPEATS)
+
+
+@pytest.mark.parametrize("squared", [0.0, 1.0, 50.0, 1e5])
+def test_under_gaussian_noise_and_projection_the_interval_is_the_exact_chi_square_one(squared):
+    """||z_i - z_j||^2 = (r^2/k + 2 s^2) chi2_k, which can be inverted by hand."""
+    k, noise, geometry = 10, NoiseLaw("gaussian", 1.5), Geometry("gaussian", 50, 10)
+    value = np.array([squared])
+    row = np.zeros((1, k))
+    row[0, 0] = math.sqrt(squared + 2 * k * 2.25)
+    found = estimate.squared_distance(row, np.zeros((1, k)), noise, geometry)
+    low, high = found.interval(0.9)
+    raw = value + 2 * k * 2.25
+    exact = [max(0.0, float(k * (raw / stats.chi2.ppf(p, k) - 2 * 2.25)[0])) for p in (0.95, 0.05)]
+    assert (float(low[0]), float(high[0])) == pytest.approx(exact, rel=2e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("squared", [5.0, 100.0, 1e6])
+def test_without_projection_the_interval_is_close_to_the_noncentral_chi_square_one(squared):
+    k, noise, geometry = 12, NoiseLaw("gaussian", 1.0), Geometry("identity", 12, 12)
+    row = np.zeros(k)
+    row[0] = math.sqrt(squared + k)
+    low, high = estimate.squared_norm(row, noise, geometry).interval()
+    for end, probability in ((high, 0.025), (low, 0.975)):
+        assert end == 0 or stats.ncx2.cdf(squared + k, k, end) == pytest.approx(probability, abs=2e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", ["identity", "gaussian", "orthonormal"])
+def test_simultaneous_intervals_cover_all_pairs_of_a_release_at_once(family, kind):
+    rng, k, repeats, pairs = np.random.default_rng(7), 16, 300, 150
+    d = 16 if family == "identity" else 40
+    noise, geometry = NoiseLaw(kind, 1.0), Geometry(family, d, k)
+    rows = rng.normal(size=(30, d)) * rng.choice([0.1, 1.0, 4.0], (30, 1))
+    i, j = (rng.integers(0, 15, pairs), rng.integers(15, 30, pairs))
+    truth = ((rows[i] - rows[j]) ** 2).sum(axis=1)
+    all_at_once, each = 0, 0
+    for _ in range(repeats):
+        if family == "identity":
+            p = np.eye(d)
+        elif family == "gaussian":
+            p = rng.normal(size=(d, k)) / math.sqrt(k)
+        else:
+            p = np.linalg.qr(rng.normal(size=(d, k)))[0] * math.sqrt(d / k)
+        z = rows @ p + noise_draws(kind, 1.0, (30, k), rng)
+        found = estimate.squared_distance(z[i], z[j], noise, geometry)
+        all_at_once += covered(found.interval(simultaneous=True), truth) == 1
+        each += covered(found.interval(), truth) == 1
+    assert all_at_once / repeats >= 0.95 - slack(repeats)
+    assert each / repeats < 0.8  # intervals for one pair do not hold for 150
+
+
+@pytest.mark.parametrize("k", [32, 128])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_intervals_of_inner_products_and_cosines_cover(family, kind, k):
+    rng, count = np.random.default_rng(k), 2000
+    d = {"identity": k, "orthonormal": 2 * k, "sparse": 200}.get(family, 40)
+    u, w = np.linalg.qr(rng.normal(size=(d, 2)))[0].T
+    noise, geometry = NoiseLaw(kind, 1.0), Geometry(family, d, k)
+    for angle, longer in ((0.0, 5.0), (0.9, 1.0), (-0.5, 3.0)):
+        x, y = u, longer * (angle * u + math.sqrt(1 - angle**2) * w)
+        clean = images(family, [x, y], k, count, rng)
+        e = noise_draws(kind, 1.0, clean.shape, rng)
+        for ratio in (0.0, 3.0, 1e3):
+            size = ratio * math.sqrt(k)
+            z = math.sqrt(size) * clean + e
+            found = estimate.inner_product(z[:, 0], z[:, 1], noise, geometry)
+            assert 0.95 - slack(count) <= covered(found.interval(), size * x @ y) <= 0.99 + slack(count, 0.99)
+            if ratio == 1e3:
+                cosine = estimate.cosine(z[:, 0], z[:, 1], noise, geometry)
+                assert covered(cosine.interval(), angle) >= 0.95 - slack(count)
+
+
+# ---- form -----------------------------------------------------------------------------------------------------------
+
+
+def test_single_rows_give_floats_and_many_give_arrays():
+    noise, geometry = NoiseLaw("laplace", 1.0), Geometry("gaussian", 9, 3)
+    a, b = np.arange(3.0), np.ones(3)
+    for name in ("squared_distance", "inner_product", "cosine", "jaccard", "hamming"):
+        question = getattr(estimate, name)
+        one, many = question(a, b, noise, geometry), question(a[None], b[None], noise, geometry)
+        numbers = (one.value, one.standard_error, *one.interval())
+        assert all(isinstance(number, float) for number in numbers)
+        arrays = (many.value, many.standard_error, *many.interval(simultaneous=True))
+        assert all(array.shape == (1,) for array in arrays)
+        assert np.array_equal(np.concatenate(arrays), numbers, equal_nan=True)
+
+
+def test_no_rows_give_no_answers():
+    found = estimate.squared_distance(
+        np.empty((0, 3)), np.empty((0, 3)), NoiseLaw("laplace", 1), Geometry("sparse", 9, 3)
+    )
+    assert found.value.shape == found.interval(simultaneous=True)[1].shape == (0,)
+
+
+def test_values_may_be_negative_and_intervals_may_not():
+    noise, geometry = NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 20)
+    found = estimate.squared_distance(np.zeros(20), np.zeros(20), noise, geometry)
+    low, high = found.interval()
+    assert (found.value, low) == (-40, 0)
+    assert 0 < high < 40
+
+
+def test_intervals_widen_with_level_noise_and_the_number_of_answers():
+    a, b = np.random.default_rng(3).normal(0, 3, (2, 50, 8))
+    noise, geometry = NoiseLaw("laplace", 1.0), Geometry("sparse", 100, 8)
+    found = estimate.squared_distance(a, b, noise, geometry)
+    widths = [high - low for low, high in (found.interval(0.5), found.interval(), found.interval(simultaneous=True))]
+    assert (widths[0] < widths[1]).all()
+    assert (widths[1] < widths[2]).all()
+
+
+def test_hamming_distances_are_cut_to_the_number_of_flags():
+    noise, geometry = NoiseLaw("gaussian", 1.0), Geometry("rademacher", 12, 8)
+    a, b = np.full(8, 9.0), np.zeros(8)
+    found = estimate.hamming(a, b, noise, geometry)
+    assert found.value == 8 * 81 - 16
+    assert found.interval() == (12, 12)
+    assert estimate.hamming(a, b, noise, geometry, flags=5).interval() == (5, 5)
+
+
+def test_angles_of_rows_lost_in_the_noise_are_unknown():
+    noise, geometry = NoiseLaw("gaussian", 10.0), Geometry("gaussian", 12, 8)
+    for question, ends in ((estimate.cosine, (-1, 1)), (estimate.jaccard, (0, 1))):
+        found = question(np.full((2, 8), 0.1), np.full((2, 8), 0.2), noise, geometry)
+        assert np.isnan(found.value).all()
+        assert np.isinf(found.standard_error).all()
+        low, high = found.interval()
+        assert (low == ends[0]).all()
+        assert (high == ends[1]).all()
+
+
+def test_estimates_say_what_they_cover_and_can_be_sent_elsewhere():
+    a, b = np.ones(4), np.zeros(4)
+    noise = NoiseLaw("gaussian", 1.0)
+    assert "projection" in estimate.squared_distance(a, b, noise, Geometry("sparse", 9, 4)).covers
+    found = estimate.squared_distance(a, b, noise, Geometry("identity", 4, 4))
+    assert found.covers == "the noise; nothing else is random"
+    assert pickle.loads(pickle.dumps(found)).interval() == found.interval()  # noqa: S301
+    assert "bounds" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "named"),
+    [
+        (np.zeros(3), np.zeros(4), "a must be a row of 4"),
+        (np.zeros((2, 4)), np.zeros((3, 4)), r"b.shape=\(3, 4\)"),
+        (np.zeros((1, 2, 4)), np.zeros((1, 2, 4)), "a must be a row of 4"),
+    ],
+)
+def test_rows_of_another_shape_are_refused(a, b, named):
+    with pytest.raises(ParameterError, match=named):
+        estimate.squared_distance(a, b, NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 4))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan])
+def test_levels_are_probabilities(level):
+    found = estimate.squared_norm(np.ones(4), NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 4))
+    with pytest.raises(ParameterError, match="level"):
+        found.interval(level)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: NoiseLaw("uniform", 1.0), "kind='uniform'"),
+        (lambda: NoiseLaw("laplace", 0.0), "scale=0.0"),
+        (lambda: Geometry("fourier", 3, 2), "family='fourier'"),
+        (lambda: Geometry("gaussian", 0, 2), "dim_in=0"),
+        (lambda: Geometry("identity", 3, 2), "dim_out=2"),
+        (lambda: Geometry("orthonormal", 3, 4), "dim_out=4"),
+    ],
+)
+def test_bad_laws_are_refused_by_name(make, named):
+    with pytest.raises(ParameterError) as caught:
+        make()
+    assert named in str(caught.value)
