@@ -181,7 +181,7 @@ def test_reused_noise_is_caught():
 )
 def test_fresh_projections_pass_the_audit_and_reusing_one_does_not(family, noise, monkeypatch):
     """One record per draw of P. At a P that suits the attacker the fresh level is too low: a reused P is caught."""
-    monkeypatch.setattr("secrets.randbits", random.Random(8).getrandbits)
+    monkeypatch.setattr("secrets.randbits", random.Random(8).getrandbits)  # noqa: S311
     promise = Guarantee(epsilon=1.0, delta=0.02, change=Change.l2(1.0), projection="fresh")
     recipe, schema = Sketch(dimension=2, projection=family, noise=noise), Schema.reals(6, low=-1.0, high=1.0)
     sketches = [recipe.prepare(schema, promise) for _ in range(800)]
