@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import main
@@ -86,6 +87,20 @@ def test_a_filled_in_draft_makes_a_release(people, capsys):
 
 
 @pytest.mark.usefixtures("people")
+def test_bounds_from_the_data_need_a_flag_and_are_confessed(capsys):
+    assert main(["schema", "people.csv", "--bounds-from-data"]) == 0
+    printed = capsys.readouterr()
+    assert "NOT PRIVATE" in printed.err
+    with open("bounded.toml", "w") as file:  # noqa: PTH123
+        file.write(printed.out)
+    assert main([*RELEASE[:3], "--schema", "bounded.toml", *RELEASE[5:]]) == 0
+    assert any("outside the guarantee" in w for w in load("r").manifest["warnings"])
+    ages = load("r").schema.data_columns[0]
+    assert 20 <= ages.low < 25
+    assert 75 < ages.high <= 80
+
+
+@pytest.mark.usefixtures("people")
 def test_options_reach_the_release():
     command = "release sketch people.csv --schema people.toml --epsilon 2 --delta 1e-6 --change l2 --radius 1 --fresh "
     command += "--dimension 2 --projection gaussian --noise gaussian --keep-projection --out r"
@@ -121,6 +136,30 @@ def test_refusals_are_one_line_and_leave_nothing(people, capsys, change, expecte
     assert error.count("\n") == 1
     assert expected in error
     assert sorted(people.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SCHEMA.replace("age", "height"), "'height'"),
+        (SCHEMA.replace('"flag"', '"date"'), "date"),
+        (SCHEMA.replace("weight", "wait") + "\nwait = 1", "wait"),
+        ("not toml", "people.toml"),
+        ("", "people.toml"),
+    ],
+)
+def test_schemas_that_do_not_fit_are_refused_in_one_line(people, capsys, text, expected):
+    (people / "people.toml").write_text(text)
+    assert main(RELEASE) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert expected in error
+
+
+def test_a_column_of_dates_is_refused_by_its_type(people, capsys):
+    pq.write_table(pa.table({"age": pa.array([0], pa.date32()), "smoker": [True]}), people / "dates.parquet")
+    assert main(["release", "sketch", "dates.parquet", *RELEASE[3:]]) == 2
+    assert "date32" in capsys.readouterr().err
 
 
 def test_a_missing_bound_is_refused_with_what_to_do(people, capsys):

@@ -1,10 +1,13 @@
 import math
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from evidence import agrees
 from sfumato.calibration import least_epsilon
@@ -62,7 +65,86 @@ def test_composed_pure_losses_are_the_binomial_of_randomized_response():
         truth = sum(mass * max(0.0, -math.expm1(epsilon - loss)) for mass, loss in ones)
         for law in (Pure(e), Response(e)):
             assert truth <= Composed([law] * n).delta(epsilon) <= truth * 1.003 + 1e-11
-    assert Composed([Pure(e)] * n).delta(n * e + 0.01) <= 2e-12
+    assert Composed([Pure(e)] * n).delta(n * e + 0.01) == 0
+
+
+def test_very_long_compositions_stay_above_the_truth():
+    """Rounding of Fourier transforms grows with the number of folds, and the allowance with it."""
+    n = 100_000
+    gaussians = Composed([Gaussian(1.0, 60.0)] * n)
+    for epsilon in (30.0, 50.0):
+        assert gaussians.delta(epsilon) >= Gaussian(math.sqrt(n), 60.0).delta(epsilon)
+    p = 1 / (1 + math.exp(-0.01))
+    ones = np.arange(n + 1)
+    for epsilon in (5.0, 25.0):
+        excess = np.maximum(0.0, (2 * ones - n) * 0.01 - epsilon)
+        truth = np.sum(stats.binom.pmf(ones, n, p) * -np.expm1(-excess))
+        assert Composed([Pure(0.01)] * n).delta(epsilon) >= truth
+
+
+def test_a_fresh_projection_with_many_columns_is_never_called_pure():
+    loss = FreshLaplace(dim_out=100_000, radius=1.0, laplace_scale=4.2)
+    assert loss.delta(1.8) > 0
+    with pytest.raises(ParameterError, match="delta=0"):
+        least_epsilon(replace(loss, dim_out=50), 0.0)
+
+
+def test_pure_parts_compose_to_a_pure_whole():
+    assert least_epsilon(Composed([Laplace(1.0, 2.0), Response(0.25), Pure(0.25)]), 0.0) == pytest.approx(
+        1.0, rel=1e-10
+    )
+    with pytest.raises(ParameterError, match="not resolved"):
+        least_epsilon(Composed([Laplace(1.0, 2.0), Gaussian(1.0, 2.0)]), 0.0)
+
+
+def test_tiny_pure_losses_cost_what_they_are():
+    parts = [Composed([law] * 100) for law in (Pure(1e-5), Response(1e-5))]
+    assert least_epsilon(parts[0], 1e-6) == least_epsilon(parts[1], 1e-6) < 0.001
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        FreshGaussian(family="gaussian", dim_in=9, dim_out=3, radius=5.0, scale=1.0),
+        FreshGaussian(family="orthonormal", dim_in=9, dim_out=3, radius=5.0, scale=1.0),
+        Gaussian(20.0, 1.0),
+        Laplace(1000.0, 1.0),
+        FreshGaussian(family="gaussian", dim_in=300, dim_out=16, radius=1000.0, scale=1.0),
+        Pure(800.0),
+        ChiSquare(rows=4239, ratio=1e4),
+        FreshLaplace(dim_out=3, radius=1e20, laplace_scale=1.0),
+    ],
+    ids=repr,
+)
+def test_hardly_private_losses_are_priced_too(loss):
+    deltas = [loss.delta(e) for e in (0.0, 1.0, 30.0, 100.0, 200.0, 600.0)]
+    assert all(a >= b - 1e-30 for a, b in pairwise(deltas))
+    composed = Composed([loss, loss])
+    assert deltas[1] <= composed.delta(1.0) <= 1.0
+
+
+def test_tiny_epsilons_and_unscaled_data_take_no_time():
+    for dim_out, radius, epsilon in ((1, 1.0, 1e-12), (16, 1.0, 2.0**-100), (2, 1e6, 0.1), (2, 1e-6, 0.1)):
+        for family in ("gaussian", "orthonormal"):
+            loss = FreshGaussian(family=family, dim_in=300, dim_out=dim_out, radius=radius, scale=5.0)
+            assert 0 < loss.delta(epsilon) <= 1
+            assert loss.delta(epsilon) <= loss.delta(0.0) * (1 + 1e-11)
+
+
+def test_numbers_of_other_types_are_taken_exactly_or_refused():
+    assert ChiSquare(rows=np.int64(5), ratio=np.float64(0.1)).delta(0.1) == ChiSquare(rows=5, ratio=0.1).delta(0.1)
+    assert Gaussian(np.float32(0.5), 2).delta(0.1) == Gaussian(0.5, 2.0).delta(0.1)
+    for wrong in (Fraction(1, 3), 2**60 + 1):
+        with pytest.raises(ParameterError, match="double"):
+            Gaussian(wrong, 1.0)
+
+
+@pytest.mark.parametrize("loss", EXAMPLES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf])
+def test_profiles_are_asked_at_sensible_epsilons(loss, epsilon):
+    for asked in (loss, Composed([loss])):
+        with pytest.raises(ParameterError, match="epsilon"):
+            asked.delta(epsilon)
 
 
 def test_composition_does_not_depend_on_order():
@@ -102,7 +184,8 @@ def test_fresh_laplace_charges_for_the_rounding_of_the_projection():
     exact = FreshLaplace(dim_out=4, radius=1.0, laplace_scale=3.0)
     rounded = FreshLaplace(dim_out=4, radius=1.0, laplace_scale=3.0, rounding=0.03)
     shift = 2 * 0.03 / 3
-    assert exact.delta(1.0 - shift) * 0.999 <= rounded.delta(1.0) <= exact.delta(1.0 - shift - 2e-4)
+    assert exact.delta(1.0 - shift) * 0.999999 <= rounded.delta(1.0) <= exact.delta(1.0 - shift - 1e-9)
+    assert rounded.delta(1.0) <= Composed([rounded]).delta(1.0) <= exact.delta(1.0 - shift - 2e-4)
     assert rounded.delta(shift / 2) <= 1.0
 
 

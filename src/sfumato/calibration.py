@@ -53,7 +53,10 @@ def calibrate(mechanism: F, guarantee: Guarantee) -> Calibrated[F]:
 
 
 def least_level(loss: Callable[[float], Loss], epsilon: float, delta: float, start: float = 1.0) -> float:
-    """The least level (to one part in 2^40) with ``loss(level).delta(epsilon) <= delta``; always on that side."""
+    """The least level (to one part in 2^40) with ``loss(level).delta(epsilon) <= delta``; always on that side.
+
+    Least for the bound that ``delta`` computes: for composed losses that is limited by the grid of their PLDs.
+    """
     check.positive(epsilon=epsilon)
     check.probability_below_one(delta=delta)
     return _least(lambda level: loss(level).delta(epsilon) <= delta, start, f"epsilon={epsilon!r} and delta={delta!r}")
@@ -73,7 +76,7 @@ def _least(holds: Callable[[float], bool], start: float, wanted: str) -> float:
         if high > start * _RANGE:
             raise ParameterError(
                 f"no level gives {wanted}: this mechanism cannot promise it "
-                "(delta = 0 needs Laplace noise or randomized response)"
+                "(delta = 0 needs Laplace noise or randomized response; composed deltas below 1e-12 are not resolved)"
             )
     low = high / 2
     while holds(low):

@@ -1,9 +1,9 @@
 """Privacy profiles in ball arithmetic: for each law, a proved upper bound on delta as a function of epsilon.
 
 delta(epsilon) is the hockey-stick divergence sup_S Pr[M(D) in S] - e^epsilon Pr[M(D') in S] of the worst pair of
-neighbours. Every function returns a double that is never below the true value and is above it by at most about one
-part in 2^40: the formula is evaluated with ``arb`` balls, the precision is raised until the ball is that small, and
-its upper end is returned. Arguments are doubles and are taken as exact.
+neighbours. Every function returns a double that is never below the true value, and above it by at most about one part
+in 2^40 (for mixtures: while delta is above 1e-19): the formula is evaluated with ``arb`` balls, the precision is raised
+until the ball is that small, and its upper end is returned. Arguments are doubles and are taken as exact.
 """
 
 import math
@@ -81,7 +81,7 @@ def response(epsilon: float, *, response_epsilon: float, categories: int) -> flo
 
 
 # How far into the tails the mixtures below are integrated, in standard deviations; what lies beyond is bounded and
-# added. It is below 2e-31, so the bound is sharp for every delta that anyone asks for.
+# added. It is below 2e-31, so the bound is sharp for every delta above 1e-19.
 _TAIL = 12
 
 
@@ -144,13 +144,14 @@ def fresh_gaussian_beta(epsilon: float, moves: Moves, *, dim_in: int, dim_out: i
 def _mixture(epsilon: arb, mu: Callable[[acb], acb], weight: Callable[[acb], acb], ends: tuple[arb, arb]) -> arb:
     """The integral of weight(x) times the Gaussian profile at mu(x), where mu and so the profile grow with x.
 
-    Where mu(x) <= epsilon/12 the profile is at most its value at epsilon/12, below 1e-31: that is added once and the
-    integral starts there, away from the essential singularity of the profile at mu = 0.
+    Where epsilon/mu - mu/2 >= 12 the profile is at most Pr[g > 12], below 2e-33: its value at that mu is added once and
+    the integral starts there, away from the essential singularity of the profile at mu = 0.
     """
     start, end = ends
     skipped = arb(0)
-    if epsilon > 0 and mu(start) < epsilon / _TAIL:
-        start, skipped = _last_below(mu, epsilon / _TAIL, start, end.lower()), _gaussian(epsilon, epsilon / _TAIL)
+    least = 2 * epsilon / ((_TAIL * _TAIL + 2 * epsilon).sqrt() + _TAIL)
+    if epsilon > 0 and mu(start) < least:
+        start, skipped = _last_below(mu, least, start, end.lower()), _gaussian(epsilon, least)
 
     def integrand(x: acb, _analytic: bool) -> acb:
         return weight(x) * _gaussian(epsilon, mu(x))
@@ -161,9 +162,11 @@ def _mixture(epsilon: arb, mu: Callable[[acb], acb], weight: Callable[[acb], acb
 
 def _last_below(mu: Callable[[arb], arb], level: arb, low: arb, high: arb) -> arb:
     """A point at which mu is certainly below a level, close to the last such point; found by halving."""
-    for _ in range(30):
+    for _ in range(1000):
         middle = ((low + high) / 2).mid()
         low, high = (middle, high) if mu(middle) < level else (low, middle)
+        if (high - low) * 64 < low:
+            break
     return low
 
 

@@ -284,6 +284,44 @@ def draft(names_and_types: pa.Schema) -> str:
     return "\n".join([_DRAFT_HEAD, *(_draft_column(field) for field in names_and_types)])
 
 
+def bounded_by_data(names_and_types: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> Schema:
+    """A schema whose bounds and categories are read off the data.
+
+    NOT PRIVATE: its bounds are cells of the data, in the clear. It says so of itself (``bounds_from_data``), and so
+    does the manifest of every release made with it.
+    """
+    readable = [f for f in names_and_types if "kind" in _draft_column(f)]
+    kinds = {f.name: tomllib.loads(_draft_column(f))["columns"][0]["kind"] for f in readable}
+    seen: dict[str, Any] = {name: set() for name in kinds}
+    for block in blocks:
+        for name, kind in kinds.items():
+            seen[name] |= _seen(block.column(positions(block.schema.names, [name])[0]), kind)
+    columns = [_column_of(name, kinds[name], seen[name]) for name in kinds]
+    return Schema(tuple(columns), bounds_from_data=True)
+
+
+def _seen(column: Any, kind: str) -> set[Any]:
+    """What a block adds: the extremes of numbers, the distinct texts of categories, nothing of flags."""
+    if kind == "flag":
+        return set()
+    if kind == "category":
+        return {value for value in column.unique().to_pylist() if value}
+    numbers = cells.read(column, Real("number", -1.0, 1.0)).astype(float)
+    finite = numbers[np.isfinite(numbers)]
+    return {float(finite.min()), float(finite.max())} if finite.size else set()
+
+
+def _column_of(name: str, kind: str, seen: set[Any]) -> Column:
+    if kind == "flag":
+        return Flag(name)
+    if not seen:
+        raise SchemaError(f"the column {name!r} holds nothing to take bounds from: write its schema by hand")
+    if kind == "category":
+        return Category(name, tuple(sorted(map(str, seen))))
+    low, high = min(seen), max(seen)
+    return Real(name, low, high if high > low else low + 1.0)
+
+
 def _draft_column(field: pa.Field) -> str:
     name, kind = _toml(field.name), field.type
     if types.is_boolean(kind):

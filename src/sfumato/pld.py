@@ -1,0 +1,65 @@
+"""Privacy-loss distributions (PLDs) of our own profiles, for composition with ``dp_accounting``.
+
+Connect-the-dots (Doroshenko et al. 2022): a profile is evaluated at chosen epsilons and joined by straight lines in
+e^epsilon. A profile is convex there, so the lines lie above it everywhere.
+"""
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.pld_pmf import PLDPmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+# All PLDs share this grid of losses, or they could not be composed.
+INTERVAL = 1e-4
+# Losses beyond this are counted as infinite: safe, and it keeps the grid small.
+LARGEST_LOSS = 64.0
+
+
+def library(module: str) -> Any:
+    """Part of dp_accounting; it takes a second to import, and a single release never needs it."""
+    return importlib.import_module(f"dp_accounting.pld.{module}")
+
+
+def symmetric(pmf: "PLDPmf") -> "PrivacyLossDistribution":
+    """The PLD of a pair that looks the same in both directions."""
+    return library("privacy_loss_distribution").PrivacyLossDistribution(pmf)
+
+
+def dots(forward: Callable[[float], float], backward: Callable[[float], float], edge: float | None = None) -> "PLDPmf":
+    """Connect-the-dots: the PLD whose profile joins the given one at chosen epsilons, and so lies above it everywhere.
+
+    At negative epsilon the profile follows from the other direction, delta(-e) = 1 - e^-e + e^-e * delta'(e).
+    """
+    epsilons = _support(forward, backward) if edge is None else _around(edge)
+    above = np.array([forward(e) for e in epsilons * INTERVAL])
+    reverse = np.array([backward(e) for e in epsilons[:0:-1] * INTERVAL])
+    negative = epsilons[:0:-1] * INTERVAL
+    below = -np.expm1(-negative) + np.exp(-negative) * reverse
+    # A profile of exactly 1 has no logarithm in dp_accounting; the allowance of every composed delta covers the 2^-50.
+    deltas = np.minimum.accumulate(np.clip(np.concatenate([below, above]), 0.0, 1 - 2.0**-50))
+    return library("pld_pmf").create_pmf_pessimistic_connect_dots(
+        INTERVAL, np.concatenate([-epsilons[:0:-1], epsilons]), deltas
+    )
+
+
+def _support(forward: Callable[[float], float], backward: Callable[[float], float], points: int = 200) -> np.ndarray:
+    """Multiples of the interval from 0 to where delta is negligible, dense near 0 where most of the mass lies."""
+    end = INTERVAL
+    while end < LARGEST_LOSS and max(forward(end), backward(end)) > 1e-16:
+        end *= 1.5
+    end = min(end, LARGEST_LOSS)
+    spread = 4.0
+    grid = end * np.sinh(spread * np.linspace(0, 1, points)) / math.sinh(spread)
+    return np.unique(np.ceil(grid / INTERVAL).astype(np.int64))
+
+
+def _around(edge: float) -> np.ndarray:
+    """The dots that matter for a two-point loss: 0 and the two multiples of the interval around +-edge."""
+    edge = min(edge, LARGEST_LOSS)
+    return np.unique([0, math.floor(edge / INTERVAL), math.ceil(edge / INTERVAL)])
