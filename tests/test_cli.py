@@ -1,8 +1,11 @@
 """The command line as a stranger meets it: what it prints, what it refuses, and how."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
+from importlib import metadata
 
 import numpy as np
 import pyarrow as pa
@@ -119,13 +122,17 @@ def test_options_reach_the_release():
         (("--epsilon 1", "--epsilon -1"), "epsilon=-1.0"),
         (("--epsilon 1", "--epsilon nan"), "epsilon=nan"),
         (("--epsilon 1", "--epsilon 1 --delta 2"), "delta=2.0"),
-        (("--dimension 2", "--dimension 0"), "dim_out=0"),
+        (("--dimension 2", "--dimension 0"), "dimension=0"),
         (("--dimension 2", "--dimension 9 --projection orthonormal"), "dim_out=9"),
         (("--dimension 2", "--dimension 2 --projection wavelet"), "wavelet"),
         (("--dimension 2", "--dimension 2 --sparsity 3"), "sparsity=3"),
         (("--out r", "--out nowhere/r"), "nowhere"),
         (("--out r", "--out people.csv"), "exists already"),
-        (("--unit attribute", "--unit record --change l2"), "radius"),
+        (("--unit attribute", "--unit record --change l2"), "needs a radius"),
+        (("--unit attribute", "--unit record --radius 2"), "--change"),
+        (("--unit attribute", "--unit record --group 99999999999"), "group=99999999999"),
+        (("--epsilon 1", "--epsilon 1e-9"), "epsilon=1e-09"),
+        (("--out r", "--out " + "x" * 300), "x" * 300),
     ],
 )
 def test_refusals_are_one_line_and_leave_nothing(people, capsys, change, expected):
@@ -160,6 +167,44 @@ def test_a_column_of_dates_is_refused_by_its_type(people, capsys):
     pq.write_table(pa.table({"age": pa.array([0], pa.date32()), "smoker": [True]}), people / "dates.parquet")
     assert main(["release", "sketch", "dates.parquet", *RELEASE[3:]]) == 2
     assert "date32" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "releese", "release", "release sketch", "release sketch d --epsilon abc", "show", "estimate distance r 1 x"],
+)
+def test_words_that_are_no_command_are_refused_in_one_line(capsys, line):
+    with pytest.raises(SystemExit) as stopped:
+        main(line.split())
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("sfumato: ")
+    assert error.count("\n") == 1
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out.strip() == metadata.version("sfumato")
+
+
+@pytest.mark.usefixtures("people")
+def test_a_fresh_release_says_what_its_radius_means(capsys):
+    command = COMMAND.replace("--unit attribute", "--delta 1e-6 --change l2 --radius 1 --fresh --projection gaussian")
+    assert main(command.split()) == 0
+    assert "before a projection drawn for this release" in capsys.readouterr().out
+
+
+def test_an_interrupt_at_any_time_is_one_line(tmp_path):
+    for wait in (0.05, 0.3):
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "sfumato.cli", "show", str(tmp_path)], stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(wait)
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode in (2, -signal.SIGTERM)
+        assert error.count("\n") <= 1
 
 
 def test_a_missing_bound_is_refused_with_what_to_do(people, capsys):

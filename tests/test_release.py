@@ -1,8 +1,10 @@
 """From a table to a folder that an analyst can use, and back; and every way in which that can go wrong."""
 
+import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,6 +184,75 @@ def test_links_and_paths_out_of_the_folder_are_refused(folder, tmp_path):
     facts = json.loads((folder / "manifest.json").read_text())["files"]["data.parquet"]
     reseal(folder, files={"../outside.parquet": facts})
     with pytest.raises(ReleaseError, match="form of a manifest"):
+        load(folder)
+
+
+def test_files_that_the_manifest_leaves_out_are_refused(folder):
+    reseal(folder, files={})
+    with pytest.raises(ReleaseError, match="contradicts itself"):
+        load(folder)
+
+
+def test_a_linked_manifest_is_refused(folder, tmp_path):
+    (folder / "manifest.json").rename(tmp_path / "elsewhere.json")
+    (folder / "manifest.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(ReleaseError, match="no manifest"):
+        load(folder)
+
+
+def refill(folder, name, table):
+    """Replace a file and reseal the manifest, as a forger would."""
+    if isinstance(table, bytes):
+        (folder / name).write_bytes(table)
+    else:
+        pq.write_table(table, folder / name)
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    content = (folder / name).read_bytes()
+    files[name] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    reseal(folder, files=files)
+
+
+NUMBERS = {f"z{i}": np.zeros(500) for i in range(3)}
+IDS = {"id": [str(i) for i in range(500)]}
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("data.parquet", b"not parquet"),
+        ("data.parquet", pa.table(IDS | NUMBERS | {"z1": ["x"] * 500})),
+        ("data.parquet", pa.table(IDS | NUMBERS | {"z1": np.full(500, np.nan)})),
+        ("data.parquet", pa.table(IDS | NUMBERS | {"z1": pa.array([None] * 500, pa.float64())})),
+        ("data.parquet", pa.table({k: v[:9] for k, v in (IDS | NUMBERS).items()})),
+        ("data.parquet", pa.table(IDS | NUMBERS | {"z3": np.zeros(500)})),
+        ("projection.parquet", b"PAR1"),
+        ("projection.parquet", pa.table({f"p{i}": np.zeros(5) for i in range(3)})),
+        ("projection.parquet", pa.table({f"p{i}": np.full(4, np.inf) for i in range(3)})),
+        ("projection.parquet", pa.table({"row": [-1], "column": [0], "value": [1.0]})),
+        ("projection.parquet", pa.table({"row": [0], "column": [3], "value": [1.0]})),
+    ],
+)
+def test_forged_files_are_refused_with_one_line(folder, name, table):
+    refill(folder, name, table)
+    with pytest.raises(ReleaseError, match="does not hold what its manifest says") as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("projection", {"dim_out": 3.0}),
+        ("projection", {"dim_in": 5}),
+        ("mechanism", {"standard_deviation": 1.0}),
+        ("guarantee", {"unit": "attribute", "change": {"kind": "l2", "radius": 1.0}}),
+        ("schema", {"columns": []}),
+    ],
+)
+def test_manifests_that_contradict_themselves_are_refused(folder, part, change):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    reseal(folder, **{part: manifest[part] | change})
+    with pytest.raises(ReleaseError, match="contradicts itself"):
         load(folder)
 
 
@@ -404,6 +475,52 @@ def test_fresh_and_norm_clipped_releases_work_end_to_end(tmp_path):
     one, two = (make(data=data, schema=schema, mechanism=sketch, guarantee=promise, out=tmp_path / n) for n in "ab")
     assert one.manifest["projection"]["seed"] != two.manifest["projection"]["seed"]
     assert one.manifest["mechanism"]["scale"] == pytest.approx(two.manifest["mechanism"]["scale"], rel=1e-12)
+
+
+def test_public_rows_are_clipped_as_the_private_ones_were():
+    schema = Schema([Real("a", 0, 100), Real("b", 0, 100)], norm="l2", norm_bound=1.0)
+    data = np.full((50, 2), 50.0)
+    made = release(
+        data, schema=schema, mechanism=Sketch(), guarantee=Guarantee(epsilon=1000.0), secret=Secret.for_testing(1)
+    )
+    assert np.allclose(made.transform(data[:1]), np.sqrt(0.5), atol=1e-3)
+    assert abs(made.distances_to([0], data[:1]).value[0]) < 0.1
+
+
+def test_a_ball_larger_than_the_bounds_costs_no_more_than_they_do():
+    schema = Schema.reals(3, low=0, high=1)
+    scales = []
+    for change in (Change.l2(1e20), Change.l1(1e300), Change.box()):
+        promise = Guarantee(epsilon=1.0, change=change)
+        made = release(np.zeros((2, 3)), schema=schema, mechanism=Sketch(), guarantee=promise)
+        scales.append(made.manifest["mechanism"]["scale"])
+    assert scales[0] == scales[1] == scales[2]
+    fresh = Guarantee(epsilon=1.0, delta=1e-6, change=Change.l2(1e20), projection="fresh")
+    mechanism = Sketch(dimension=2, projection="gaussian", noise="gaussian")
+    made = release(np.zeros((2, 3)), schema=schema, mechanism=mechanism, guarantee=fresh)
+    assert made.manifest["mechanism"]["radius"] == pytest.approx(np.sqrt(3), rel=1e-6)
+
+
+def test_ids_of_any_kind_of_text_travel_and_arrays_need_none(tmp_path):
+    schema = Schema([Id("who"), Real("x", 0, 1)])
+    x = pa.array([0.1, 0.2])
+    for ids, expected in (
+        (pa.array([b"a", b"\xff"], pa.binary()), ["a", "\ufffd"]),
+        (pa.array([7, 8]), ["7", "8"]),
+        (pa.array(["a", None]).dictionary_encode(), ["a", None]),
+    ):
+        made = make(data=pa.table({"who": ids, "x": x}), schema=schema, mechanism=Sketch(), out=tmp_path / "r")
+        assert made.ids.to_pylist() == expected
+        shutil.rmtree(tmp_path / "r")
+    assert make(data=np.zeros((2, 1)), schema=schema, mechanism=Sketch()).ids is None
+    with pytest.raises(SchemaError, match="ids are texts or whole numbers"):
+        make(data=pa.table({"who": [[1], [2]], "x": x}), schema=schema, mechanism=Sketch())
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 1e20])
+def test_noise_that_no_grid_can_hold_is_refused_by_epsilon(epsilon):
+    with pytest.raises(ParameterError, match="epsilon="):
+        make(guarantee=Guarantee(epsilon=epsilon, unit="attribute"))
 
 
 def test_the_demo_numbers_of_the_manifest_are_consistent():

@@ -12,7 +12,7 @@ from sfumato.audit.bound import lower_bound
 from sfumato.calibration import calibrate
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
-from sfumato.mechanisms.sketch import Sketch, _exact_rows, clip_norm
+from sfumato.mechanisms.sketch import Sketch, _exact_rows
 from sfumato.rows import TableRows
 from sfumato.schema import Category, Flag, Real, Schema
 from sfumato.secret import Secret
@@ -99,7 +99,7 @@ def test_a_row_norm_clip_bounds_any_two_rows(norm, noise):
     exact = _exact_rows(schema, sketch.projection, sketch.shift)
     one, two = (rng.choice([-9.0, 9.0, 0.0, 0.1, np.inf], (5, 20_000)) for _ in range(2))
     assert np.linalg.norm((exact(one) - exact(two)).astype(float), sketch.order, axis=0).max() <= sketch.sensitivity
-    clipped = clip_norm(one, schema.encoding, norm, 2.0) * schema.encoding.weights[:, None]
+    clipped = schema.clip(one) * schema.encoding.weights[:, None]
     assert np.linalg.norm(clipped, 1 if norm == "l1" else 2, axis=0).max() <= 2.0
 
 
@@ -229,7 +229,7 @@ def test_wide_tables_lower_their_bits_instead_of_refusing():
     ("recipe", "promise", "named"),
     [
         ({"projection": "gaussian"}, {}, "dimension=None"),
-        ({"dimension": 0}, {}, "dim_out=0"),
+        ({"dimension": 0}, {}, "dimension=0"),
         ({"dimension": 5, "projection": "orthonormal"}, {}, "dim_out=5"),
         ({"dimension": 3, "noise": "uniform"}, {}, "noise='uniform'"),
         ({"dimension": 3, "noise": "gaussian"}, {}, "delta=0.0"),

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SchemaError
 from sfumato.sklearn import SketchKMeans, SketchTransformer
 
 FRESH_NOISE = "every transform is a new release with fresh noise, so two calls must not agree"
@@ -23,7 +23,7 @@ EXPECTED = dict.fromkeys(
         "check_transformer_general",
     ],
     FRESH_NOISE,
-)
+) | {"check_dtype_object": "no cell may raise an error: what cannot be read becomes what the schema says"}
 
 
 def failures(estimator, expected):
@@ -72,6 +72,19 @@ def test_values_out_of_bounds_are_clipped():
     data = np.full((2000, 4), 1e6)
     sketch = SketchTransformer(4, projection="identity", epsilon=10.0).fit(data)
     assert np.abs(sketch.transform(data).mean(axis=0) - 1.0).max() < 0.05
+
+
+def test_no_cell_raises_or_is_told():
+    odd = np.array([["1", "kryptonite"], [None, np.inf], [np.nan, "0.5"]], object)
+    assert np.isfinite(SketchTransformer(2).fit(odd).transform(odd)).all()
+
+
+def test_each_column_may_have_its_bounds():
+    data = np.tile([5.0, 50.0], (4000, 1))
+    sketch = SketchTransformer(projection="identity", n_components=2, low=[0, 0], high=[1, 20], epsilon=50.0).fit(data)
+    assert np.abs(sketch.transform(data).mean(axis=0) - [1, 20]).max() < 0.5
+    with pytest.raises(SchemaError, match="2 of them"):
+        SketchTransformer(2, low=np.zeros(3)).fit(data)
 
 
 def test_bad_parameters_are_refused_at_fit():

@@ -1,11 +1,13 @@
 """Tables: every kind of input gives the same blocks, in bounded memory, and no error tells about a cell."""
 
+import enum
 import gc
 import io
 import math
 import subprocess
 import sys
 import traceback
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -536,3 +538,50 @@ def test_a_sink_leaves_nothing_behind_an_error(tmp_path):
     with pytest.raises(KeyError):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+
+
+def repr_or_type(value):
+    return type(value).__name__
+
+
+class City(str, enum.Enum):  # noqa: UP042 - StrEnum prints otherwise
+    BERN = "Bern"
+
+
+class Unprintable:
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [City.BERN, bytearray(b"Bern"), memoryview(b"Bern"), b"\xff", Decimal("NaN"), Decimal("sNaN"), float("nan"), None,
+     np.float32("nan"), np.str_("Bern"), True, np.bool_(True), 5, "\ud800", Unprintable(), (1, 2), pd.NA],
+    ids=repr_or_type,
+)  # fmt: skip
+@pytest.mark.parametrize("company", [5, None, "x", b"y", 1.5, Unprintable()], ids=repr_or_type)
+def test_an_odd_cell_does_not_change_how_others_are_read(cell, company):
+    """In a column of objects one record's cell must not reach another's: it would move more than its own."""
+    schema = Schema([Category("c", ["Bern", "Basel"], missing="Basel")])
+
+    def read(cells):
+        column = np.empty((len(cells), 1), object)
+        column[:, 0] = cells
+        encoded = [schema.encode(b)[:, 0] for b in open_table(column, schema).blocks(["c"], 100)]
+        frame = pd.DataFrame({"c": pd.Series(list(cells), dtype=object)})
+        encoded += [schema.encode(b)[:, 0] for b in open_table(frame, schema).blocks(["c"], 100)]
+        return np.array(encoded)
+
+    assert (read([cell]) == read([cell, company])).all()
+
+
+def test_dictionaries_that_outgrow_their_indices_are_read():
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), pa.array([f"{p}{i}" for i in range(100)]))
+        for p in "ab"
+    ]
+    table = pa.table({"c": pa.chunked_array(chunks)})
+    schema = Schema([Category("c", ["a0", "b99"])])
+    encoded = np.concatenate([schema.encode(b) for b in open_table(table, schema).blocks(["c"], 150)], axis=1)
+    assert encoded.sum() == 2
+    assert encoded[1, 199] == 1

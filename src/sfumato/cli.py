@@ -1,40 +1,50 @@
-"""The command line: parse, call, print. Exit code 0: done; 2: refused, with one line on stderr."""
+"""The command line: parse, call, print. Exit code 0: done; 2: refused, with one line on stderr.
+
+Modules are imported by the commands that need them, so that help is quick and an interrupt is always caught.
+"""
 
 import argparse
 import json
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
-from sfumato import pipeline
 from sfumato.errors import SfumatoError
-from sfumato.guarantee import Change, Guarantee
-from sfumato.manifest import Manifest, read_guarantee
-from sfumato.mechanisms.sketch import Sketch
-from sfumato.progress import ProgressLine
-from sfumato.releases import load
-from sfumato.schema import Schema, bounded_by_data, compare, draft
-from sfumato.tables import open_table
+
+if TYPE_CHECKING:
+    from sfumato.manifest import Manifest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command."""
-    signal.signal(signal.SIGTERM, _stop)
-    options = _parser().parse_args(arguments)
     try:
+        signal.signal(signal.SIGTERM, _stop)
+        options = _parser().parse_args(arguments)
         options.run(options)
+        sys.stdout.flush()
     except SfumatoError as error:
-        print(f"sfumato: {error}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
     except KeyboardInterrupt:
-        print("sfumato: interrupted; nothing was left behind", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        return 2
+        return _refuse("interrupted; nothing was left behind")
+    except MemoryError:
+        return _refuse("there is not enough memory for this: lower the dimension")
+    except OSError as error:
+        return _refuse(f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}")
     return 0
+
+
+def _refuse(reason: str) -> int:
+    print(f"sfumato: {reason}", file=sys.stderr)
+    return 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -42,9 +52,8 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sfumato", description="Publish data under differential privacy through random projections."
-    )
+    parser = _Parser(prog="sfumato", description="Publish data under differential privacy through random projections.")
+    parser.add_argument("--version", action="version", version=metadata.version("sfumato"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_schema(commands)
     _add_check(commands)
@@ -92,6 +101,9 @@ def _add_schema(commands: Any) -> None:
 
 
 def _schema(options: Any) -> None:
+    from sfumato.schema import bounded_by_data, draft
+    from sfumato.tables import open_table
+
     table = open_table(options.data)
     if options.bounds_from_data:
         text = bounded_by_data(table.schema, table.blocks(table.schema.names, 1 << 16)).to_toml()
@@ -114,6 +126,9 @@ def _add_check(commands: Any) -> None:
 
 
 def _check(options: Any) -> None:
+    from sfumato.schema import Schema, compare
+    from sfumato.tables import open_table
+
     schema = Schema.read(options.schema)
     names = [column.name for column in schema.data_columns]
     findings = compare(schema, open_table(options.data, schema).blocks(names, 1 << 16))
@@ -168,9 +183,17 @@ def _add_release(commands: Any) -> None:
 
 
 def _release_sketch(options: Any) -> None:
-    change = None
-    if options.change is not None:
-        change = Change(options.change, options.radius)
+    from sfumato.errors import ParameterError
+    from sfumato.guarantee import Change, Guarantee
+    from sfumato.mechanisms.sketch import Sketch
+    from sfumato.pipeline import release_to
+    from sfumato.progress import ProgressLine
+    from sfumato.schema import Schema
+    from sfumato.tables import open_table
+
+    if options.radius is not None and options.change is None:
+        raise ParameterError(f"--radius {options.radius} needs --change l1 or --change l2")
+    change = None if options.change is None else Change(options.change, options.radius)
     guarantee = Guarantee(
         epsilon=options.epsilon,
         delta=options.delta,
@@ -189,7 +212,7 @@ def _release_sketch(options: Any) -> None:
     )
     schema = Schema.read(options.schema)
     with ProgressLine(open_table(options.data, schema).rows) as progress:
-        made = pipeline.release_to(
+        made = release_to(
             options.out, options.data, schema=schema, mechanism=sketch, guarantee=guarantee, progress=progress
         )
     _tell(options, {"release": options.out, "manifest": made}, f"{_summary(made)}\nwritten to {options.out}")
@@ -204,17 +227,27 @@ def _add_show(commands: Any) -> None:
 
 
 def _show(options: Any) -> None:
+    from sfumato.releases import load
+
     manifest = load(options.release).manifest
     _tell(options, manifest, _summary(manifest))
 
 
-def _summary(manifest: Manifest) -> str:
+def _summary(manifest: "Manifest") -> str:
+    from sfumato.manifest import read_guarantee
+
     mechanism, projection = manifest["mechanism"], manifest["projection"]
+    if "radius" in mechanism:
+        moves = (
+            f"one unit moves a record by at most {mechanism['radius']:.6g} before a projection drawn for this release"
+        )
+    else:
+        moves = f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}"
     lines = [
         f"{manifest['rows']:,} records as {projection['dim_out']} numbers each: a {projection['family']} projection",
         read_guarantee(manifest["guarantee"]).describe(),
-        f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}; each has {mechanism['noise']} noise",
-        f"of standard deviation {mechanism['standard_deviation']:.6g}",
+        f"{moves};",
+        f"each number has {mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g}",
         *(f"warning: {line}" for line in manifest["warnings"]),
     ]
     return "\n".join(lines)
@@ -242,6 +275,8 @@ def _add_estimate(commands: Any) -> None:
 
 
 def _distance(options: Any) -> None:
+    from sfumato.releases import load
+
     found = load(options.release).distance(options.first, options.second)
     low, high = (float(x) for x in found.interval(options.level))
     facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
@@ -251,6 +286,8 @@ def _distance(options: Any) -> None:
 
 
 def _nearest(options: Any) -> None:
+    from sfumato.releases import load
+
     found = load(options.release).nearest(options.record, options.k)
     pairs = [(int(i), float(d)) for i, d in zip(found.indices, found.distances.value, strict=True)]
     text = "\n".join(f"{i:10}   squared distance {d:.6g}" for i, d in pairs)
@@ -258,8 +295,10 @@ def _nearest(options: Any) -> None:
 
 
 def _cluster(options: Any) -> None:
+    from sfumato.releases import load
+
     found = load(options.release).cluster(options.clusters)
-    sizes = np.bincount(found.labels, minlength=options.clusters).tolist()
+    sizes = [int((found.labels == group).sum()) for group in range(options.clusters)]
     text = "\n".join(f"group {i}: {size:,} records" for i, size in enumerate(sizes))
     _tell(options, {"labels": found.labels.tolist(), "sizes": sizes}, text)
 

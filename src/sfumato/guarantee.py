@@ -31,7 +31,9 @@ class Change:
     def __post_init__(self) -> None:
         check.one_of(get_args(ChangeKind), kind=self.kind)
         if self.kind in ("l1", "l2"):
-            check.positive(radius=math.nan if self.radius is None else self.radius)
+            if self.radius is None:
+                raise ParameterError(f"a change of kind {self.kind!r} needs a radius, got radius=None")
+            check.positive(radius=self.radius)
         elif self.radius is not None:
             raise ParameterError(
                 f"a change of kind {self.kind!r} is bounded by the schema, without a radius, got radius={self.radius!r}"
@@ -101,6 +103,7 @@ class Guarantee:
         check.one_of(get_args(Neighbours), neighbours=self.neighbours)
         check.one_of(get_args(ProjectionUse), projection=self.projection)
         check.whole(1, group=self.group)
+        check.between(1, 2**31, group=self.group)
         if self.change is None:
             object.__setattr__(self, "change", Change(_DEFAULT_CHANGE[self.unit]))
         self._check_together()

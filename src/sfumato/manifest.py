@@ -2,14 +2,16 @@
 
 import hashlib
 import json
+import math
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import jsonschema
 
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.guarantee import Change, Guarantee
+from sfumato.schema import Schema
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -57,10 +59,10 @@ def to_json(manifest: Manifest) -> str:
 
 def read(path: Path) -> Manifest:
     """Read and check a manifest: shape, version, digest. Nothing in it is executed or unpickled."""
+    if path.is_symlink() or not path.is_file():
+        raise ReleaseError(f"{path.parent} is not a release: it has no manifest.json of its own")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ReleaseError(f"{path.parent} is not a release: it has no manifest.json") from None
     except (OSError, ValueError, RecursionError):
         raise ReleaseError(f"{path} cannot be read as JSON: the release is damaged, ask its owner for a copy") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
@@ -72,7 +74,25 @@ def read(path: Path) -> Manifest:
     _check_shape(manifest, path)
     if manifest["digest"] != digest(manifest):
         raise ReleaseError(f"{path} was changed after the release was made (its digest does not fit): do not trust it")
+    _check_sense(manifest, path)
     return manifest
+
+
+def _check_sense(manifest: Manifest, path: Path) -> None:
+    """What the JSON Schema cannot say: whole numbers, a guarantee and a schema that can be, numbers that agree."""
+    projection, mechanism = manifest["projection"], manifest["mechanism"]
+    try:
+        read_guarantee(manifest["guarantee"])
+        encoded = Schema.from_dict(manifest["schema"]).encoding.dim
+        whole = all(type(n) is int for n in (manifest["rows"], projection["dim_in"], projection["dim_out"]))
+        ratio = mechanism["standard_deviation"] / mechanism["scale"]
+        fits = abs(ratio - (math.sqrt(2) if mechanism["noise"] == "laplace" else 1)) < 1e-9
+        listed = {"data.parquet"} | ({"projection.parquet"} if projection["published"] else set())
+        sound = whole and fits and encoded == projection["dim_in"] and set(manifest["files"]) == listed
+    except (SfumatoError, TypeError, ValueError, OverflowError):
+        sound = False
+    if not sound:
+        raise ReleaseError(f"{path} contradicts itself: the release is damaged or forged, do not trust it")
 
 
 def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:

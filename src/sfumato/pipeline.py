@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato import storage
+from sfumato import cells, storage
 from sfumato.calibration import Calibrated, calibrate
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, SchemaError
 from sfumato.guarantee import Guarantee
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.releases import SketchRelease
 from sfumato.rows import Progress, TableRows, ignore
-from sfumato.schema import Schema
+from sfumato.schema import Schema, positions
 from sfumato.secret import Secret
 from sfumato.tables import Table, open_table
 
@@ -86,14 +86,35 @@ class _Ids:
 
     def take(self, count: int) -> pa.Array:
         while len(self._left) < count:
-            column = next(self._batches).column(0).cast(pa.string())
-            self._left = pa.concat_arrays([self._left, column])
+            self._left = pa.concat_arrays([self._left, _as_text(next(self._batches).column(0))])
         taken, self._left = self._left[:count], self._left[count:]
         return taken
 
 
 def _ids(table: Table, schema: Schema) -> _Ids | None:
-    return None if schema.id_column is None else _Ids(table.blocks([schema.id_column.name], 1 << 16))
+    if schema.id_column is None or table.source in ("numpy array", "sparse matrix"):
+        return None
+    name = schema.id_column.name
+    positions(table.schema.names, [name])
+    kind = table.schema.field(name).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_integer(kind) or _is_text(kind)):
+        raise SchemaError(f"the id column {name!r} is of type {kind} in the data: ids are texts or whole numbers")
+    return _Ids(table.blocks([name], 1 << 16))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_one(kind) for is_one in texts)
+
+
+def _as_text(ids: pa.Array) -> pa.Array:
+    """Ids as text; bytes that are no UTF-8 are replaced, for a file of them could not be read."""
+    plain = cells.decoded(ids) if pa.types.is_dictionary(ids.type) else ids
+    if not _is_text(plain.type):
+        return plain.cast(pa.string())
+    raw = plain.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
 
 
 def _in_memory(
@@ -126,7 +147,7 @@ def _fields(calibrated: Calibrated[PreparedSketch], rows: int, secret: Secret) -
         "mechanism": {
             "name": "sketch",
             "noise": sketch.recipe.noise,
-            "sensitivity": sketch.sensitivity * sketch.unit,
+            "radius" if sketch.fresh else "sensitivity": sketch.sensitivity * sketch.unit,
             "scale": scale,
             "standard_deviation": scale * (math.sqrt(2) if sketch.recipe.noise == "laplace" else 1.0),
         },

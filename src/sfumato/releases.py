@@ -92,14 +92,13 @@ class SketchRelease:
         return table if self.ids is None else table.add_column(0, "id", self.ids)
 
     def transform(self, public_rows: Any) -> Floats:
-        """The analyst's own rows under the same projection, without noise, to be compared with the released ones."""
+        """The analyst's own rows, clipped as the released ones were, under the same projection, without noise."""
         schema = self.schema
         names = [column.name for column in schema.data_columns]
         blocks = [schema.encode(b) for b in open_table(public_rows, schema).blocks(names, 1 << 14)]
         encoding = schema.encoding
         encoded = np.concatenate([*blocks, np.empty((encoding.dim, 0))], axis=1)
-        inside = np.clip(encoded, encoding.low[:, None], encoding.high[:, None])
-        return self._project(inside * encoding.weights[:, None])
+        return self._project(schema.clip(encoded) * encoding.weights[:, None])
 
     def _project(self, weighted: Floats) -> Floats:
         if self.projection is None:

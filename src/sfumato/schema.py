@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pyarrow import types
 
 from sfumato import cells, check
@@ -98,10 +98,16 @@ class Schema:
         object.__setattr__(self, "norm_bound", float(bound))
 
     @classmethod
-    def reals(cls, dim: int, low: float, high: float) -> Self:
-        """The schema of a plain matrix: columns c0, c1, ... with one pair of bounds."""
+    def reals(cls, dim: int, low: ArrayLike, high: ArrayLike) -> Self:
+        """The schema of a plain matrix: columns c0, c1, ... with one pair of bounds, or one pair for each."""
         check.whole(1, dim=dim)
-        return cls(tuple(Real(f"c{j}", low, high) for j in range(dim)))
+        bounds = [np.asarray(bound) for bound in (low, high)]
+        if any(bound.shape not in ((), (dim,)) for bound in bounds):
+            raise SchemaError(
+                f"low and high must be numbers, or {dim} of them, got {bounds[0].shape}, {bounds[1].shape}"
+            )
+        pairs = zip(*(np.broadcast_to(bound, dim).tolist() for bound in bounds), strict=True)
+        return cls(tuple(Real(f"c{j}", *pair) for j, pair in enumerate(pairs)))
 
     @property
     def id_column(self) -> Id | None:
@@ -155,6 +161,17 @@ class Schema:
                 start += len(chunk)
             row += column.width
         return out
+
+    def clip(self, block: Floats) -> Floats:
+        """An encoded block within the column bounds, NaN at the low one, and each row within the norm, if any."""
+        encoding = self.encoding
+        inside = np.fmin(np.fmax(block, encoding.low[:, None]), encoding.high[:, None])
+        if self.norm is None or self.norm_bound is None:
+            return np.asarray(inside)
+        weighted = inside * encoding.weights[:, None]
+        length = np.linalg.norm(weighted, 1 if self.norm == "l1" else 2, axis=0)
+        shrink = self.norm_bound * (1 - 1e-12) / np.maximum(length, self.norm_bound / 2)
+        return np.asarray(inside * np.minimum(1.0, shrink))
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON-able values, defaults left out."""
@@ -269,7 +286,7 @@ def _toml(value: object) -> str:
 
 
 _DRAFT_HEAD = """\
-# A draft from the names and types of the columns alone; no value was looked at.
+# A draft from the names and types of the columns; it holds no value of the data.
 # Fill in what is commented out from what you know: a questionnaire, a law, a data sheet. Never from the data: a bound
 # taken from them is the value of their most extreme row, published without any protection.
 # A cell that may be missing wants a line such as: missing = 0.0

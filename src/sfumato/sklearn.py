@@ -1,6 +1,6 @@
 """scikit-learn estimators over the same mechanism.
 
-Fitting spends no privacy: it looks at the number of columns and at nothing else. **Every** ``transform`` of private
+Fitting spends no privacy: it learns the number of columns and nothing else. **Every** ``transform`` of private
 rows is a new release with fresh noise, and releases of the same rows add up; transform once and keep the result.
 """
 
@@ -55,7 +55,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Learn the number of columns and check the parameters. Spends nothing."""
         del y
-        validate_data(self, X, reset=True)
+        validate_data(self, X, reset=True, dtype=None, ensure_all_finite=False)
         schema = Schema.reals(self.n_features_in_, low=self.low, high=self.high)
         guarantee = Guarantee(epsilon=self.epsilon, delta=self.delta, unit=self.unit)
         mechanism = Sketch(
@@ -69,10 +69,16 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self._n_features_out = self.n_components
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """Missing and infinite cells are clipped; they never raise, for that would tell about a cell."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """A NEW private release of these rows: fresh noise, and a cost of (epsilon, delta) each time."""
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        rows = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
         made = pipeline.release(rows, schema=self.schema_, mechanism=self.mechanism_, guarantee=self.guarantee_)
         return np.ascontiguousarray(made.array())
 

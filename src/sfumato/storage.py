@@ -1,5 +1,6 @@
 """A release on disk: a folder that appears whole or not at all, and is checked whole before it is read."""
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -38,13 +39,14 @@ def new_folder(path: Path) -> Iterator[Path]:
         _sync(partial)
         partial.chmod(0o755)
         partial.rename(path)
-        _sync_folder(path.parent)
     except OSError as error:
         raise ReleaseError(
             f"writing {path} failed ({error.strerror or type(error).__name__}); nothing was left"
         ) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    with contextlib.suppress(OSError):  # the release is there; only its place in the folder may not be on disk yet
+        _sync_folder(path.parent)
 
 
 def write_numbers(folder: Path, dimension: int, blocks: Iterable[tuple[Floats, pa.Array | None]]) -> int:
@@ -107,27 +109,60 @@ def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
 
 
 def read_numbers(path: Path, manifest: Manifest) -> tuple[Floats, pa.Array | None]:
-    """The published numbers, (dimension, rows), and the public ids."""
-    table = pq.read_table(path / DATA)
-    names = [f"z{i}" for i in range(manifest["projection"]["dim_out"])]
-    if [n for n in table.column_names if n != "id"] != names or table.num_rows != manifest["rows"]:
-        raise ReleaseError(f"{path / DATA} does not hold what its manifest says: do not trust it")
-    columns = np.empty((len(names), table.num_rows))
+    """The published numbers, (dimension, rows), and the public ids; form and size are checked before they are read."""
+    names = [f"z{i}" for i in range(min(manifest["projection"]["dim_out"], 1 << 20))]
+    file = _open_parquet(path / DATA)
+    wanted = pa.schema([(name, pa.float64()) for name in names])
+    with_ids = pa.schema([("id", pa.string()), *wanted])
+    found = file.schema_arrow.remove_metadata()
+    if file.metadata.num_rows != manifest["rows"] or not (found.equals(wanted) or found.equals(with_ids)):
+        raise _contradicted(path / DATA)
+    columns = np.empty((len(names), manifest["rows"]))
     for row, name in zip(columns, names, strict=True):
-        row[:] = table.column(name).to_numpy()
-    return columns, table.column("id").combine_chunks() if "id" in table.column_names else None
+        row[:] = _column(file, name, path).to_numpy(zero_copy_only=False)
+    if not np.isfinite(columns).all():
+        raise _contradicted(path / DATA)
+    return columns, _column(file, "id", path) if found.equals(with_ids) else None
 
 
 def read_projection(path: Path, manifest: Manifest) -> Any:
-    """The projection in use, or None if it was kept."""
+    """The projection in use, or None if it was kept; its form is checked."""
     if not manifest["projection"]["published"]:
         return None
-    table = pq.read_table(path / PROJECTION)
+    file = _open_parquet(path / PROJECTION)
     shape = manifest["projection"]["dim_in"], manifest["projection"]["dim_out"]
-    if table.column_names == ["row", "column", "value"]:
-        row, column, value = (table.column(i).to_numpy() for i in range(3))
-        return sparse.csr_array((value, (row, column)), shape=shape)
-    return np.column_stack([table.column(i).to_numpy() for i in range(shape[1])])
+    wide = pa.schema([(f"p{i}", pa.float64()) for i in range(min(shape[1], 1 << 20))])
+    thin = pa.schema([("row", pa.int64()), ("column", pa.int64()), ("value", pa.float64())])
+    found = file.schema_arrow.remove_metadata()
+    if not (found.equals(thin) or (found.equals(wide) and file.metadata.num_rows == shape[0])):
+        raise _contradicted(path / PROJECTION)
+    parts = [_column(file, name, path).to_numpy(zero_copy_only=False) for name in found.names]
+    if not np.isfinite(parts[-1]).all() or not all(np.isfinite(p).all() for p in parts):
+        raise _contradicted(path / PROJECTION)
+    if not found.equals(thin):
+        return np.column_stack(parts)
+    row, column, value = parts
+    if row.size and (min(row.min(), column.min()) < 0 or row.max() >= shape[0] or column.max() >= shape[1]):
+        raise _contradicted(path / PROJECTION)
+    return sparse.csr_array((value, (row, column)), shape=shape)
+
+
+def _open_parquet(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError, ValueError):
+        raise _contradicted(path) from None
+
+
+def _column(file: pq.ParquetFile, name: str, path: Path) -> pa.Array:
+    try:
+        return file.read([name]).column(0).combine_chunks()
+    except (pa.ArrowException, OSError, ValueError):
+        raise _contradicted(path) from None
+
+
+def _contradicted(path: Path) -> ReleaseError:
+    return ReleaseError(f"{path} does not hold what its manifest says: do not trust it")
 
 
 def _sha256(path: Path) -> str:

@@ -4,9 +4,11 @@ Files are streamed, so memory does not grow with the number of rows. No error qu
 damaged data is replaced, and dropped rather than chained. pandas, polars and SciPy are never imported here.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
-from sfumato import check
+from sfumato import cells, check
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema, positions
 
@@ -102,8 +104,13 @@ def reblock(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    columns = [pa.concat_arrays(parts) for parts in zip(*(b.columns for b in batches), strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+    columns = [_one_array(parts) for parts in zip(*(b.columns for b in batches), strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=batches[0].schema.names)
+
+
+def _one_array(parts: Sequence[pa.Array]) -> pa.Array:
+    """Parts joined; dictionaries are decoded first, for a joint one may outgrow its indices, depending on the cells."""
+    return pa.concat_arrays([cells.decoded(p) if pa.types.is_dictionary(p.type) else p for p in parts])
 
 
 def _attempt(action: Callable[[], Result], complaint: str) -> Result:
@@ -239,26 +246,29 @@ def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
     if kind is None:
         return _texts(series.tolist())
     plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
-    cells = pa.array(series.to_numpy()) if plain else pa.array(series, from_pandas=True)
-    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    column = pa.array(series.to_numpy()) if plain else pa.array(series, from_pandas=True)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _texts(cells: list[Any]) -> pa.Array:
-    """Cells of any type as text, each by itself, so that one odd cell does not change how others are read."""
-    try:
-        return pa.array(cells, pa.large_string(), from_pandas=True)
-    except (*_UNREADABLE, TypeError, ValueError):
-        return pa.array([_text(cell) for cell in cells], pa.large_string())
+def _texts(values: list[Any]) -> pa.Array:
+    """Cells of any type as text, each by itself: no cell, however odd, changes how another is read."""
+    return pa.array([_text(value) for value in values], pa.large_string())
 
 
 def _text(cell: Any) -> str | None:
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell):  # noqa: PLR0124 - NaN
+    """One cell as text, None if there is nothing in it. Never raises."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return None
-    if isinstance(cell, bytes):
-        return cell.decode(errors="replace")
-    if isinstance(cell, (bool, np.bool_)):
-        return str(int(cell))
-    return str(cell).encode(errors="replace").decode()
+    if cell.is_nan() if isinstance(cell, Decimal) else isinstance(cell, (float, np.floating)) and math.isnan(cell):
+        return None
+    if isinstance(cell, (bytes, bytearray, memoryview)):
+        return bytes(cell).decode(errors="replace")
+    try:
+        plain = int(cell) if isinstance(cell, (bool, np.bool_)) else cell
+        text = str.__str__(plain) if isinstance(plain, str) else str(plain)
+    except Exception:  # noqa: BLE001 - an object of somebody's making; its failure must not become ours
+        return None
+    return text.encode(errors="replace").decode()
 
 
 def _open_matrix(matrix: Any, schema: Schema | None) -> Table:
@@ -293,9 +303,9 @@ def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
         return [_texts(block[:, p].tolist()) for p in places]  # a masked cell becomes None
     wide = block.dtype.kind == "f" and block.dtype.itemsize > 8
     dtype = np.dtype(float) if wide else block.dtype.newbyteorder("=")
-    cells = np.ascontiguousarray(np.ma.getdata(block).T, dtype)
+    values = np.ascontiguousarray(np.ma.getdata(block).T, dtype)
     masks = np.ascontiguousarray(np.ma.getmaskarray(block).T) if isinstance(block, np.ma.MaskedArray) else None
-    return [pa.array(cells[p], mask=None if masks is None else masks[p]) for p in places]
+    return [pa.array(values[p], mask=None if masks is None else masks[p]) for p in places]
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ post-processing. Rows are handled one by one, so the number of rows is shown: ne
 
 import math
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from sfumato.lattice import Floats, InputGrid
 from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
 from sfumato.projection import Family, LatticeProjection, Order, Projection, coarsened
 from sfumato.rows import Rows
-from sfumato.schema import Encoding, Schema
+from sfumato.schema import Schema
 from sfumato.secret import Secret
 
 Noise = Literal["laplace", "gaussian"]
@@ -51,6 +52,10 @@ class Sketch:
 
     def __post_init__(self) -> None:
         check.one_of(("laplace", "gaussian"), noise=self.noise)
+        if self.dimension is not None:
+            check.whole(1, dimension=self.dimension)
+        if self.projection is not None:
+            check.one_of(get_args(Family), projection=self.projection)
         if self.projection is None:
             object.__setattr__(self, "projection", "identity" if self.dimension is None else "sparse")
         if self.dimension is None and self.family != "identity":
@@ -149,10 +154,16 @@ class PreparedSketch:
     def _reach(self) -> float:
         """What the noise is measured against, in units of the exact product."""
         if not self.fresh:
-            exact = self.projection.sensitivity(self.change, self.order, categories=self.schema.encoding.categories)
+            exact = self._one_row(self.change)
+            if (self.change.radius or 0.0) >= float(self.projection.ranges.max()):
+                exact = min(exact, self._one_row(Change.box()))  # rows stay within their bounds, whatever the ball
             return exact * (self.guarantee.group if self.order == 1 else math.sqrt(self.guarantee.group)) * (1 + 1e-15)
-        longest = (self.change.radius or 0.0) + self.projection.rounding_growth(2)
+        widest = float(np.linalg.norm(self.projection.ranges)) * (1 + 1e-12)
+        longest = min((self.change.radius or 0.0) + self.projection.rounding_growth(2), widest)
         return longest / self.projection.unit * (1 + 1e-15)
+
+    def _one_row(self, change: Change) -> float:
+        return self.projection.sensitivity(change, self.order, categories=self.schema.encoding.categories)
 
     @property
     def shift(self) -> int:
@@ -197,7 +208,11 @@ class PreparedSketch:
         Guarantee: as stated at the top, at the loss of ``level``. Every block is clipped here, whatever came in.
         """
         scale = self.scale(level)
-        check.between(noise.SMALLEST_SCALE, noise.LARGEST_SCALE, scale=scale)
+        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
+            raise ParameterError(
+                f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
+                "which no grid here can hold: choose an epsilon between 1e-5 and 1e9"
+            )
         draw = noise.laplace if self.order == 1 else noise.gaussian
         parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
         integers = _exact_rows(self.schema, self.projection, self.shift)
@@ -230,7 +245,7 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
             raise ParameterError("a row-norm clip lets one value move a whole row: use unit='record' with it")
         return stated
     assert schema.norm_bound is not None
-    diameter = 2 * schema.norm_bound
+    diameter = min(2 * schema.norm_bound, sys.float_info.max)
     if stated.kind == "box":
         return Change(schema.norm, diameter)
     if stated.kind != schema.norm:
@@ -240,22 +255,14 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
     return Change(stated.kind, min(diameter, moved + (schema.encoding.dim + 16) * 2.0**-50 * schema.norm_bound))
 
 
-def clip_norm(block: Floats, encoding: Encoding, norm: Literal["l1", "l2"], bound: float) -> Floats:
-    """Clip a (columns, rows) block to the column bounds, NaN to the low one, then each row to a weighted norm."""
-    inside = np.fmin(np.fmax(block, encoding.low[:, None]), encoding.high[:, None])
-    weighted = inside * encoding.weights[:, None]
-    length = np.linalg.norm(weighted, 1 if norm == "l1" else 2, axis=0)
-    return np.asarray(inside * np.minimum(1.0, bound * (1 - 1e-12) / np.maximum(length, bound / 2)))
-
-
 def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Callable[[Floats], NDArray[np.int64]]:
     """From an encoded block to the coarsened exact product: clip, round, multiply, coarsen."""
     encoding = schema.encoding
     grid = InputGrid(encoding.low, encoding.high, projection.input_bits)
 
     def integers(block: Floats) -> NDArray[np.int64]:
-        if schema.norm is not None and schema.norm_bound is not None:
-            block = clip_norm(block, encoding, schema.norm, schema.norm_bound)
+        if schema.norm is not None:
+            block = schema.clip(block)  # the grid clips to the column bounds in any case
         return lattice.coarsen(projection.apply(grid, block), shift)
 
     return integers
