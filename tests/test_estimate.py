@@ -284,7 +284,7 @@ def unit_images(family, k):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_95_percent_intervals_cover_95_percent_near_and_far(family, kind, k):
-    """Over noise and projection together. At the nearest the cut at 0 adds up to 2.5%."""
+    """Over noise and projection together; cautious for Laplace noise, which is allowed for along a single entry."""
     d, w = unit_images(family, k)
     rng, noise, geometry = np.random.default_rng(k), NoiseLaw(kind, 2.0), Geometry(family, d, k)
     e, f = noise_draws(kind, 2.0, (2, *w.shape), rng)
@@ -295,7 +295,8 @@ def test_95_percent_intervals_cover_95_percent_near_and_far(family, kind, k):
             estimate.squared_distance(z, f, noise, geometry),
             estimate.squared_distance_to_public(z, np.zeros_like(z), noise, geometry),
         ):
-            assert 0.95 - slack(REPEATS) <= covered(found.interval(), squared) <= 0.985 + slack(REPEATS, 0.985)
+            most = 0.98 if kind == "laplace" or k == 4 else 0.96
+            assert 0.95 - slack(REPEATS) <= covered(found.interval(), squared) <= most + slack(REPEATS)
 
 
 def test_what_the_coverage_test_would_reject():
@@ -316,16 +317,21 @@ def test_what_the_coverage_test_would_reject():
 
 @pytest.mark.parametrize("squared", [0.0, 1.0, 50.0, 1e5])
 def test_under_gaussian_noise_and_projection_the_interval_is_the_exact_chi_square_one(squared):
-    """||z_i - z_j||^2 = (r^2/k + 2 s^2) chi2_k, which can be inverted by hand."""
+    """||z_i - z_j||^2 = (r^2/k + 2 s^2) chi2_k exactly, so the probabilities beyond each end can be computed."""
     k, noise, geometry = 10, NoiseLaw("gaussian", 1.5), Geometry("gaussian", 50, 10)
-    value = np.array([squared])
     row = np.zeros((1, k))
     row[0, 0] = math.sqrt(squared + 2 * k * 2.25)
-    found = estimate.squared_distance(row, np.zeros((1, k)), noise, geometry)
-    low, high = found.interval(0.9)
-    raw = value + 2 * k * 2.25
-    exact = [max(0.0, float(k * (raw / stats.chi2.ppf(p, k) - 2 * 2.25)[0])) for p in (0.95, 0.05)]
-    assert (float(low[0]), float(high[0])) == pytest.approx(exact, rel=2e-3, abs=1e-6)
+    low, high = (float(x[0]) for x in estimate.squared_distance(row, np.zeros((1, k)), noise, geometry).interval(0.9))
+    near = 4 * math.sqrt(float(moments.distance_variance(0.0, noise, geometry)))
+
+    def chi_square(end):  # the value seen, in units of the law at this end
+        return k * (squared + 2 * k * 2.25) / (end + 2 * k * 2.25)
+
+    assert stats.chi2.cdf(chi_square(high), k) == pytest.approx(0.05 * min(1, high / near), rel=5e-3)
+    if low > 0:
+        assert stats.chi2.sf(chi_square(low), k) == pytest.approx(0.1 - 0.05 * min(1, low / near), rel=5e-3)
+    else:
+        assert stats.chi2.sf(chi_square(0.0), k) >= 0.0999
 
 
 @pytest.mark.parametrize("squared", [5.0, 100.0, 1e6])

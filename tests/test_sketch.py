@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pytest
 from sfumato.audit.bound import lower_bound
 from sfumato.calibration import calibrate
 from sfumato.errors import ParameterError
+from sfumato.estimate import squared_distance
 from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanisms.sketch import Sketch, _exact_rows
+from sfumato.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.rows import TableRows
 from sfumato.schema import Category, Flag, Real, Schema
 from sfumato.secret import Secret
@@ -157,6 +160,32 @@ def test_audits_pass_and_half_the_noise_is_caught(family, noise, kind):
         bound = lower_bound(*(scores(sketch, z, first, second) for z in outputs), delta=delta, confidence=1 - 1e-6)
         assert bound.refutes(epsilon) == caught, bound
         assert factor != 1.0 or bound.epsilon > 0.25 * epsilon or kind in ("box", "l2")
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize(("family", "noise"), list(itertools.product(FAMILIES, NOISES)))
+def test_distances_are_unbiased_with_the_predicted_variance_for_every_unit(family, noise, kind):
+    """The real mechanism, with projection and noise drawn anew each time."""
+    rng, errors, predicted, levels = np.random.default_rng(6), [], [], {}
+    pair = rng.random((2, 4))
+    gap = pair[0] - pair[1]
+    for seed in range(120):
+        recipe = Sketch(dimension=None if family == "identity" else 6, projection=family, noise=noise, seed=seed)
+        recipe = replace(recipe, dimension=4) if family == "orthonormal" else recipe
+        sketch = recipe.prepare(UNIT_BOX, guarantee(kind, noise, epsilon=8.0))
+        level = levels.setdefault(kind, calibrate(sketch, sketch.guarantee).level)
+        rows = TableRows(open_table(np.tile(pair, (25, 1)), UNIT_BOX), UNIT_BOX, threads=1)
+        (out,) = sketch.run(rows, level, Secret.for_testing(seed))
+        scale = sketch.scale(level) * sketch.unit * (math.sqrt(2) if noise == "laplace" else 1.0)
+        law, geometry = NoiseLaw(noise, scale), Geometry(family, 4, out.shape[0])
+        found = squared_distance(out.T[0::2], out.T[1::2], law, geometry)
+        errors.append(found.value - gap @ gap)
+        predicted.append(distance_variance(gap @ gap, law, geometry, np.sum(gap**4)))
+    means, squares = np.mean(errors, axis=1), np.mean(np.square(errors), axis=1)
+    assert abs(means.mean()) <= 5 * means.std() / math.sqrt(len(means))
+    error = np.std(squares - predicted) / math.sqrt(len(squares))
+    assert abs(np.mean(squares - predicted)) <= 5 * error
+    assert error < 0.3 * np.mean(predicted)
 
 
 def test_identical_records_give_an_audit_nothing():

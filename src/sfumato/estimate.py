@@ -28,7 +28,10 @@ Number: TypeAlias = Any  # a float or an array of them; the answer has the shape
 Bounds: TypeAlias = Callable[[float], tuple[Floats, Floats]]  # probability left out on each side -> (low, high)
 
 Law: TypeAlias = tuple["NoiseLaw", "Geometry"]
+Lengths: TypeAlias = tuple["NoiseLaw", "Geometry", int]  # and how many draws of the noise each entry holds
 Triple: TypeAlias = tuple[Floats, Floats, Floats]
+
+_NEAR = 4.0  # lengths below this many standard errors of length 0 share their tails unevenly
 
 # ---- intervals ------------------------------------------------------------------------------------------------------
 
@@ -68,8 +71,8 @@ def _plain(values: Number) -> Number:
     return float(values) if np.ndim(values) == 0 else values
 
 
-def _quantiles(squared: Floats, tail: float, noise: NoiseLaw, geometry: Geometry, copies: int) -> tuple[Floats, Floats]:
-    """Lower and upper ``tail`` quantiles of the estimate of a squared length whose truth is ``squared``.
+def _quantiles(squared: Floats, tails: tuple[Floats, Floats], law: Lengths) -> tuple[Floats, Floats]:
+    """Quantiles that the estimate of a squared length falls below, and above, with the given probabilities.
 
     A shifted gamma law with the right first three moments: exact for gaussian projections under Gaussian noise, where
     the estimate is a shifted chi-square, and close under Gaussian noise throughout (Pearson 1959). Laplace noise has
@@ -77,44 +80,52 @@ def _quantiles(squared: Floats, tail: float, noise: NoiseLaw, geometry: Geometry
     mean and variance on all possible values, and both are at least as far out as noise along a single entry reaches
     (v may point there), and as the largest of k squares does by itself.
     """
-    variance = length_variance(squared, noise, geometry, copies)
-    low, high = _gamma(tail, squared, variance, length_third(squared, noise, geometry, copies))
+    noise, geometry, copies = law
+    variance = length_variance(squared, *law)
+    low, high = _gamma(tails, squared, variance, length_third(squared, *law))
     if noise.kind == "gaussian":
         return low, high
     bias = geometry.dim_out * copies * noise.variance
     shape = (squared + bias) ** 2 / variance
-    low = np.minimum(low, special.gammaincinv(shape, tail) / shape * (squared + bias) - bias)
-    others = special.ndtri(tail) ** 2 * length_variance(0.0, noise, geometry, copies)
-    along = np.sqrt(4 * squared * noise.tail(tail, copies) ** 2 + others)
-    alone = noise.tail(tail / (2 * geometry.dim_out), copies) ** 2 - copies * noise.variance
-    return np.minimum(low, squared - along), np.maximum(high, squared + np.maximum(along, alone))
+    low = np.minimum(low, special.gammaincinv(shape, tails[0]) / shape * (squared + bias) - bias)
+    others = length_variance(0.0, *law)
+    down, up = (np.sqrt(4 * squared * noise.tail(t, copies) ** 2 + special.ndtri(t) ** 2 * others) for t in tails)
+    alone = noise.tail(tails[1] / (2 * geometry.dim_out), copies) ** 2 - copies * noise.variance
+    return np.minimum(low, squared - down), np.maximum(high, squared + np.maximum(up, alone))
 
 
-def _gamma(tail: float, mean: Floats, variance: Floats, third: Floats) -> tuple[Floats, Floats]:
-    """Both ``tail`` quantiles of the shifted (and, for negative skewness, reflected) gamma law of these moments."""
+def _gamma(tails: tuple[Floats, Floats], mean: Floats, variance: Floats, third: Floats) -> tuple[Floats, Floats]:
+    """Both quantiles of the shifted (and, for negative skewness, reflected) gamma law of these moments."""
     skewness = third / variance**1.5
     shape = 4 / np.maximum(skewness**2, 1e-8)
-    below = (special.gammaincinv(shape, tail) - shape) / np.sqrt(shape)
-    above = (special.gammainccinv(shape, tail) - shape) / np.sqrt(shape)
+
+    def below(tail: Floats) -> Floats:
+        return np.asarray((special.gammaincinv(shape, tail) - shape) / np.sqrt(shape))
+
+    def above(tail: Floats) -> Floats:
+        return np.asarray((special.gammainccinv(shape, tail) - shape) / np.sqrt(shape))
+
     flip, deviation = skewness < 0, np.sqrt(variance)
-    return mean + deviation * np.where(flip, -above, below), mean + deviation * np.where(flip, -below, above)
+    low = np.where(flip, -above(tails[0]), below(tails[0]))
+    high = np.where(flip, -below(tails[1]), above(tails[1]))
+    return mean + deviation * low, mean + deviation * high
 
 
-def _belt(tail: float, value: Floats, noise: NoiseLaw, geometry: Geometry, copies: int) -> tuple[Floats, Floats]:
+def _belt(tail: float, value: Floats, law: Lengths) -> tuple[Floats, Floats]:
     """Neyman's confidence belt: all squared lengths under which the value seen is not among the extreme ones.
 
-    The quantiles depend on the unknown length, so they are tabulated over it and read the other way round. A value
-    below what even length 0 gives would leave nothing: the upper end is never less than that of a value one standard
-    error low (a power-constrained limit, Cowan et al. 2011), which adds coverage for the shortest lengths.
+    The quantiles depend on the unknown length, so they are tabulated over it and read the other way round. Of what may
+    be left out, 2 * tail, long lengths leave half on each side; a length near 0 leaves nearly all above: there a small
+    value says nothing against it, and an interval cut at 0 would otherwise cover too often. The share is a fixed
+    function of the length, so coverage is right at each, and even a very low value leaves a positive upper end.
     """
-    law = (noise, geometry, copies)
     unit = math.sqrt(float(length_variance(0.0, *law)))
     least, top = 1e-4 * unit, 1e4 * max(float(np.max(value, initial=0.0)), unit)
     squared = np.concatenate([[0.0], np.geomspace(least, top, int(60 * math.log10(top / least)))])
-    lows, highs = _quantiles(squared, tail, *law)
+    below = tail * np.clip(squared / (_NEAR * unit), 1e-3, 1.0)
+    lows, highs = _quantiles(squared, (below, 2 * tail - below), law)
     lows, highs = np.minimum.accumulate(lows[::-1])[::-1], np.maximum.accumulate(highs)
-    floor = _quantiles(np.zeros(1), max(0.16, tail), *law)[0]
-    high = np.interp(np.maximum(value, floor[0]), lows, squared, left=0.0, right=np.inf)
+    high = np.interp(value, lows, squared, left=squared[1], right=np.inf)
     return np.interp(value, highs, squared, left=0.0), high
 
 
@@ -182,7 +193,7 @@ def _length(image: Floats, noise: NoiseLaw, geometry: Geometry, copies: int) -> 
     """The squared length behind noisy images vP + e, e holding ``copies`` draws of the noise in each entry."""
     value = np.sum(image * image, axis=-1) - copies * geometry.dim_out * noise.variance
     error = np.sqrt(length_variance(np.maximum(value, 0.0), noise, geometry, copies))
-    bounds = partial(_belt, value=value, noise=noise, geometry=geometry, copies=copies)
+    bounds = partial(_belt, value=value, law=(noise, geometry, copies))
     return Estimate(_plain(value), _plain(error), geometry.covers, bounds)
 
 

@@ -54,15 +54,15 @@ class NoiseLaw:
         excess, sixth = (3 / copies, 30 / copies**2) if self.kind == "laplace" else (0.0, 0.0)
         return (sixth + 12 * excess + 8) * (copies * self.variance) ** 3
 
-    def tail(self, probability: float, copies: int) -> float:
+    def tail(self, probability: Number, copies: int) -> Number:
         """The value that n (one copy) or n - m (two) exceeds with this probability, at most 1/2."""
         if self.kind == "gaussian":
-            return -self.scale * math.sqrt(copies) * float(special.ndtri(probability))
+            return -self.scale * math.sqrt(copies) * special.ndtri(probability)
         b = self.scale / math.sqrt(2)
         if copies == 1:
-            return -b * math.log(2 * probability)
+            return -b * np.log(2 * np.asarray(probability))
         # Pr[n - m > y b] = (2 + y) e^-y / 4
-        return b * (-2 - float(special.lambertw(-4 * probability * math.exp(-2), -1).real))
+        return b * (-2 - special.lambertw(-4 * np.asarray(probability) * math.exp(-2), -1).real)
 
 
 @dataclass(frozen=True, slots=True)
