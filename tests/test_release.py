@@ -334,7 +334,7 @@ except Exception as error:
 
 @pytest.mark.parametrize(("how", "partial"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, 1)])
 def test_a_killed_process_leaves_no_release(tmp_path, how, partial):
-    rows = 2_000_000
+    rows = 5_000_000  # long enough to be caught in the act
     pq.write_table(pa.table({"c0": np.zeros(rows), "c1": np.zeros(rows)}), tmp_path / "d.parquet")
     (tmp_path / "s.toml").write_text(Schema.reals(2, low=0, high=1).to_toml())
     (tmp_path / "out").mkdir()

@@ -159,8 +159,10 @@ def _add_release(commands: Any) -> None:
     parser.add_argument("data", help="CSV or Parquet file, or a folder of Parquet files")
     parser.add_argument("--schema", required=True, help="schema file (TOML)")
     parser.add_argument("--out", required=True, help="folder to make")
-    parser.add_argument("--epsilon", type=float, required=True, help="privacy: odds change by at most e^epsilon")
-    parser.add_argument("--delta", type=float, default=0.0, help="probability of more than that (default 0)")
+    parser.add_argument(
+        "--epsilon", type=float, required=True, help="probabilities change by a factor of at most e^epsilon"
+    )
+    parser.add_argument("--delta", type=float, default=0.0, help="and beyond that by at most delta (default 0)")
     parser.add_argument(
         "--unit", choices=("attribute", "record"), default="record", help="what is protected (default record)"
     )
