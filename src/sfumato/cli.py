@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command."""
+    before = signal.getsignal(signal.SIGTERM)
     try:
         signal.signal(signal.SIGTERM, _stop)
         options = _parser().parse_args(arguments)
@@ -26,12 +27,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except SfumatoError as error:
         return _refuse(str(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _Stopped):
         return _refuse("interrupted; nothing was left behind")
     except MemoryError:
         return _refuse("there is not enough memory for this: lower the dimension")
     except OSError as error:
         return _refuse(f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}")
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return 0
 
 
@@ -47,8 +50,12 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
 
 
+class _Stopped(BaseException):
+    """Somebody asked this process to end."""
+
+
 def _stop(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+    raise _Stopped
 
 
 def _parser() -> argparse.ArgumentParser:
