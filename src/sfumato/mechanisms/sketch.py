@@ -67,6 +67,11 @@ class Sketch:
         assert self.projection is not None
         return self.projection
 
+    @property
+    def order(self) -> Order:
+        """The norm that the noise protects against."""
+        return 1 if self.noise == "laplace" else 2
+
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
         """Draw the projection and compute what one unit can move, before any data is read."""
         _check_possible(self, guarantee)
@@ -77,12 +82,9 @@ class Sketch:
             family=self.family, dim_in=encoding.dim, dim_out=dimension, seed=seed, sparsity=self.sparsity
         )
         bits = _input_bits(encoding.dim)
-        return PreparedSketch(
-            replace(self, seed=seed, dimension=dimension),
-            schema,
-            guarantee,
-            projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1),
-        )
+        on_lattice = projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1)
+        reach = (_fresh_reach if guarantee.projection == "fresh" else _fixed_reach)(self, schema, guarantee, on_lattice)
+        return PreparedSketch(replace(self, seed=seed, dimension=dimension), schema, guarantee, on_lattice, reach)
 
 
 def _check_possible(sketch: Sketch, guarantee: Guarantee) -> None:
@@ -113,6 +115,27 @@ def _check_fresh(sketch: Sketch, guarantee: Guarantee) -> None:
         raise ParameterError(f"projection='fresh' is proved for one record at a time, got group={guarantee.group}")
 
 
+def _fixed_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: LatticeProjection) -> float:
+    """How far one unit moves the exact product, in the norm of the noise; up to ``group`` rows of one person move."""
+
+    def one_row(change: Change) -> float:
+        return projection.sensitivity(change, recipe.order, categories=schema.encoding.categories)
+
+    change = effective_change(schema, guarantee)
+    exact = one_row(change)
+    if (change.radius or 0.0) >= float(projection.ranges.max()):
+        exact = min(exact, one_row(Change.box()))  # rows stay within their bounds, whatever the ball
+    return exact * (guarantee.group if recipe.order == 1 else math.sqrt(guarantee.group)) * (1 + 1e-15)
+
+
+def _fresh_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: LatticeProjection) -> float:
+    """The radius of the change before projection, rounding of the inputs included, in units of the exact product."""
+    del recipe
+    widest = float(np.linalg.norm(projection.ranges)) * (1 + 1e-12)
+    radius = effective_change(schema, guarantee).radius or 0.0
+    return min(radius + projection.rounding_growth(2), widest) / projection.unit * (1 + 1e-15)
+
+
 def _input_bits(dim: int) -> int:
     """20 bits of input and 21 of projection, or as many as an exact product over ``dim`` columns allows."""
     return min(lattice.INPUT_BITS, (lattice.EXACT_BITS - 1 - (dim - 1).bit_length()) // 2)
@@ -122,13 +145,15 @@ def _input_bits(dim: int) -> int:
 class PreparedSketch:
     """A sketch whose projection is drawn and whose sensitivities are known; level = noise scale over sensitivity.
 
-    For a fresh projection, level = noise scale over the radius of the change.
+    For a fresh projection, level = noise scale over the radius of the change. ``reach`` is either, in units of the
+    exact product.
     """
 
     recipe: Sketch
     schema: Schema
     guarantee: Guarantee
     projection: LatticeProjection
+    reach: float
 
     @property
     def dimension(self) -> int:
@@ -138,12 +163,7 @@ class PreparedSketch:
     @property
     def order(self) -> Order:
         """The norm that the noise protects against."""
-        return 1 if self.recipe.noise == "laplace" else 2
-
-    @property
-    def change(self) -> Change:
-        """The change that is protected, after the schema's row-norm clip, in weighted units."""
-        return effective_change(self.schema, self.guarantee)
+        return self.recipe.order
 
     @property
     def fresh(self) -> bool:
@@ -151,32 +171,17 @@ class PreparedSketch:
         return self.guarantee.projection == "fresh"
 
     @property
-    def _reach(self) -> float:
-        """What the noise is measured against, in units of the exact product."""
-        if not self.fresh:
-            exact = self._one_row(self.change)
-            if (self.change.radius or 0.0) >= float(self.projection.ranges.max()):
-                exact = min(exact, self._one_row(Change.box()))  # rows stay within their bounds, whatever the ball
-            return exact * (self.guarantee.group if self.order == 1 else math.sqrt(self.guarantee.group)) * (1 + 1e-15)
-        widest = float(np.linalg.norm(self.projection.ranges)) * (1 + 1e-12)
-        longest = min((self.change.radius or 0.0) + self.projection.rounding_growth(2), widest)
-        return longest / self.projection.unit * (1 + 1e-15)
-
-    def _one_row(self, change: Change) -> float:
-        return self.projection.sensitivity(change, self.order, categories=self.schema.encoding.categories)
-
-    @property
     def shift(self) -> int:
         """How many bits the exact product is coarsened by, so that noise is a good number of steps."""
-        return max(0, math.floor(math.log2(self._reach)) - _STEPS)
+        return max(0, math.floor(math.log2(self.reach)) - _STEPS)
 
     @property
     def sensitivity(self) -> float:
         """How far one unit moves the coarsened output, or for a fresh projection the radius of its move, in steps."""
         if self.fresh:
-            return self._reach * 2.0**-self.shift * (1 + 1e-15)
+            return self.reach * 2.0**-self.shift * (1 + 1e-15)
         outputs = self.dimension * self.guarantee.group
-        return coarsened(self._reach, self.shift, outputs, self.order)
+        return coarsened(self.reach, self.shift, outputs, self.order)
 
     @property
     def unit(self) -> float:
@@ -216,13 +221,13 @@ class PreparedSketch:
         draw = noise.laplace if self.order == 1 else noise.gaussian
         parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
         integers = _exact_rows(self.schema, self.projection, self.shift)
-        offset = self.offset[:, None]
+        unit, offset = self.unit, self.offset[:, None]
 
         def one(position: int, block: Floats) -> Floats:
             exact = integers(block)
             words = secret.words(parameters, position, exact)
             exact += draw(words, exact.size, scale).reshape(exact.shape)
-            return np.asarray(exact * self.unit + offset)
+            return np.asarray(exact * unit + offset)
 
         return rows.map(one)
 
