@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow bench clean
+.PHONY: help demo test lint types slow bench figures clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ slow: $(VENV)/dev ## the tests that take minutes
 bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeline without privacy
 	@.venv-bench/bin/python benchmarks/ground.py
 	@.venv-bench/bin/python benchmarks/sketch.py
+
+figures: $(VENV)/base ## the figures that the documents quote
+	@$(BIN)/python benchmarks/figures.py
 
 clean: ## remove everything that make made
 	@rm -rf $(VENV) .venv-bench demo-output .mypy_cache .ruff_cache

@@ -14,8 +14,10 @@ from sfumato.calibration import calibrate
 from sfumato.errors import ParameterError
 from sfumato.estimate import squared_distance
 from sfumato.guarantee import Change, Guarantee
+from sfumato.lattice import InputGrid
 from sfumato.mechanisms.sketch import Sketch, _exact_rows, effective_change
 from sfumato.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.projection import LatticeProjection
 from sfumato.rows import TableRows
 from sfumato.schema import Category, Flag, Real, Schema
 from sfumato.secret import Secret
@@ -195,8 +197,76 @@ def test_identical_records_give_an_audit_nothing():
     assert lower_bound(*outputs).epsilon == 0
 
 
-def test_reused_noise_is_caught():
-    """Two releases with one secret share their noise where the integers agree: the audit must see it."""
+def refuted(sketch, level, pair, epsilon=1.5):
+    """Whether an audit of many runs on the two ends of a pair refutes the claim."""
+    images = [sketch.schema.clip(np.array(x, float)[:, None])[:, 0] for x in pair]
+    outputs = [run_many(sketch, level, np.array(x, float), 60_000, seed) for seed, x in enumerate(pair)]
+    found = lower_bound(*(scores(sketch, z, *images) for z in outputs), confidence=1 - 1e-6)
+    return found.refutes(epsilon)
+
+
+def test_a_clip_left_out_is_caught(monkeypatch):
+    """Values far outside their bounds: clipped they keep the promise, unclipped the audit refutes it."""
+    sketch = prepare("identity", "laplace", "attribute", UNIT_BOX, epsilon=1.5)
+    level = calibrate(sketch, sketch.guarantee).level
+    pair = (5.0, 0, 0, 0), (-5.0, 0, 0, 0)
+    assert not refuted(sketch, level, pair)
+    monkeypatch.setattr(InputGrid, "round", lambda _grid, columns, out: np.rint(columns * 2.0**20, out=out))
+    assert refuted(sketch, level, pair)
+
+
+def test_a_forgotten_factor_two_of_a_category_is_caught(monkeypatch):
+    schema = Schema([Category("city", ["Bern", "Basel"])])
+
+    def audit():
+        sketch = prepare("identity", "laplace", "attribute", schema, epsilon=1.5)
+        level = calibrate(sketch, sketch.guarantee).level
+        outputs = []
+        for seed, city in ((1, "Bern"), (2, "Basel")):
+            rows = TableRows(open_table(pa.table({"city": [city] * 60_000}), schema), schema)
+            outputs.append(np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed))), axis=1))
+        ends = np.eye(2)
+        found = lower_bound(*(scores(sketch, z, *ends) for z in outputs), confidence=1 - 1e-6)
+        return found.refutes(1.5)
+
+    assert not audit()
+    honest = LatticeProjection.sensitivity
+    monkeypatch.setattr(LatticeProjection, "sensitivity", lambda self, change, order, **_: honest(self, change, order))
+    assert audit()
+
+
+class Pairs:
+    """An engine of one-row blocks: equal or neighbouring records, two by two."""
+
+    def __init__(self, pair, count, *, position):
+        self.blocks, self.position = [np.array(x, float)[:, None] for x in pair] * count, position
+
+    def map(self, function):
+        return (function(self.position(i), block) for i, block in enumerate(self.blocks))
+
+
+@pytest.mark.parametrize("reused", [False, True])
+def test_noise_reused_between_equal_blocks_is_caught(reused):
+    """If noise depended on a block's content alone, equal records would be published equal: delta = 1."""
+    sketch = prepare("identity", "laplace", "attribute", UNIT_BOX, epsilon=1.5)
+    level = calibrate(sketch, sketch.guarantee).level
+    same, other = (0.3, 0.3, 0.3, 0.3), (0.8, 0.3, 0.3, 0.3)
+    gaps = []
+    for seed, pair in ((1, (same, same)), (2, (same, other))):
+        rows = Pairs(pair, 2000, position=int)
+        if reused:  # a fresh key for each pair, so that only the two halves of a pair can share noise
+            runs = [
+                list(sketch.run(Pairs(pair, 1, position=lambda _i: 0), level, Secret.for_testing(9000 * seed + i)))
+                for i in range(2000)
+            ]
+            out = np.concatenate([block for run in runs for block in run], axis=1)
+        else:
+            out = np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed))), axis=1)
+        gaps.append(-np.abs(out[:, 0::2] - out[:, 1::2]).max(axis=0))
+    assert lower_bound(*gaps, confidence=1 - 1e-6).refutes(1.5) == reused
+
+
+def test_a_retry_repeats_its_noise_and_other_content_does_not():
     sketch = prepare("identity", "laplace", "attribute", UNIT_BOX)
     one, two = (run_many(sketch, 1.0, np.full(4, 0.3), 1000, 7) for _ in range(2))
     assert (one == two).all()

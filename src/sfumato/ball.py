@@ -27,9 +27,3 @@ def upper(ball: arb) -> float:
     """The least convenient double that is at least every number in the ball."""
     bound = float(ball.upper())
     return math.inf if math.isnan(bound) else math.nextafter(bound, math.inf)
-
-
-def lower(ball: arb) -> float:
-    """A double that is at most every number in the ball."""
-    bound = float(ball.lower())
-    return -math.inf if math.isnan(bound) else math.nextafter(bound, -math.inf)

@@ -57,7 +57,7 @@ class Estimate:
         dependence between them, such as the projection they share).
         Laws are matched by their moments, for differences spread over many columns. A sparse projection of rows that
         differ in a few columns only (fewer than about sqrt(k)) errs in jumps, when two of them collide; bars then cover
-        less than they say (simulated: 92% for 95% with 5 columns and k = 128).
+        less than they say (simulated: 92.5% for 95% with 5 columns and k = 128).
         """
         if not 0 < level < 1:
             raise check.fail("level", level, "strictly between 0 and 1")
@@ -205,7 +205,7 @@ def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometr
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both, with the norms estimated from the same rows.
-               With a handful of columns the 95% interval is approximate (k = 4: simulated coverage 93% to 99.9%).
+               With a handful of columns the 95% interval is approximate (k = 4: simulated coverage 94% to 99.7%).
     """
     one, two = _rows(geometry, a=a, b=b)
     products = _Products.of(one, two, noise, geometry)

@@ -102,10 +102,6 @@ class InputGrid:
                 np.rint(cells, out=cells)
         return out
 
-    def value(self, lattice: Floats) -> Floats:
-        """The numbers that lattice points stand for."""
-        return np.asarray(self.low[:, None] + lattice * self.step[:, None])
-
 
 def product(matrix: Matrix, block: Floats, out: Floats | None = None) -> Floats:
     """The product matrix.T @ block of integers that passed ``check_exact``: exact, so however it is computed.
