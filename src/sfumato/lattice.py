@@ -133,7 +133,7 @@ def rounded_product(grid: InputGrid, matrix: Matrix, columns: NDArray[np.floatin
     return out
 
 
-def coarsen(exact: Floats, shift: int) -> Integers:
+def coarsen(exact: Floats | Integers, shift: int) -> Integers:
     """floor(y / 2^shift + 1/2) of exact integers, in integer arithmetic."""
     check.whole(0, shift=shift)
     integers = exact.astype(np.int64)

@@ -16,7 +16,7 @@ from sfumato import check
 Floats: TypeAlias = NDArray[np.float64]
 Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
 
-_FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal")
+_FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal", "principal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,10 @@ class Geometry:
     - orthonormal: M = (d/k) Q Q^T is invariant under rotations, so E[M_ij M_kl] is a combination of d_ij d_kl and
       d_ik d_jl + d_il d_jk; the traces of Q Q^T and of its square are both k, which settles the two coefficients:
       p = d g, q = 2 g, f = 0 with g = (d - k) / (k (d - 1) (d + 2));
-    - identity: no distortion.
+    - identity: no distortion;
+    - principal: orthonormal columns that are no draw but settled by the data (privately) before the rows are published.
+      They are not random, so nothing is added, but E<aP, bP> = <a, b> does not hold: what is estimated is <aP, bP>
+      itself, the part within the subspace, and ||aP||^2 <= ||a||^2.
 
     f is never positive, so leaving the sum out (it is not estimable from a sketch) errs on the cautious side.
     """
@@ -93,14 +96,14 @@ class Geometry:
         check.whole(1, dim_in=self.dim_in, dim_out=self.dim_out)
         if self.family == "identity" and self.dim_in != self.dim_out:
             raise check.fail("dim_out", self.dim_out, f"dim_in={self.dim_in} for family='identity'")
-        if self.family == "orthonormal" and self.dim_out > self.dim_in:
-            raise check.fail("dim_out", self.dim_out, f"at most dim_in={self.dim_in} for family='orthonormal'")
+        if self.family in ("orthonormal", "principal") and self.dim_out > self.dim_in:
+            raise check.fail("dim_out", self.dim_out, f"at most dim_in={self.dim_in} for family={self.family!r}")
 
     @property
     def coefficients(self) -> tuple[float, float, float]:
         """(p, q, f) of the covariance above."""
         d, k = self.dim_in, self.dim_out
-        if self.family == "identity" or (self.family == "orthonormal" and d == k):
+        if self.family in ("identity", "principal") or (self.family == "orthonormal" and d == k):
             return 0.0, 0.0, 0.0
         if self.family == "orthonormal":
             g = (d - k) / (k * (d - 1) * (d + 2))
@@ -135,6 +138,8 @@ class Geometry:
     @property
     def covers(self) -> str:
         """What randomness an error bar speaks of, in plain words."""
+        if self.family == "principal":
+            return "the noise; lengths are those within the published subspace, at most those of the whole records"
         if self.coefficients[0] == 0:
             return "the noise; nothing else is random"
         return "the noise, and the draw of the projection, which all pairs of one release share"

@@ -1,13 +1,14 @@
 """Random projections from a public seed, in integer form, with the sensitivities of what they project.
 
-A ``Projection`` names a d x k matrix P with E||vP||^2 = ||v||^2. ``on_lattice`` folds the width of each column into it
-and rounds it to integers; from then on that integer matrix *is* the projection, and sensitivities are computed on it.
+A ``Projection`` names a d x k matrix P with E||vP||^2 = ||v||^2; a ``Given`` one holds a matrix from elsewhere.
+``on_lattice`` folds the width of each column into it and rounds it to integers; from then on that integer matrix *is*
+the projection, and sensitivities are computed on it.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -82,27 +83,70 @@ class Projection:
         Entry (j, l) becomes the integer nearest to ranges_j * P_jl / unit, where the unit is such that the largest
         entry is 2^projection_bits.
         """
-        widths = np.broadcast_to(np.asarray(ranges, float), (self.dim_in,)).copy()
-        bad = np.flatnonzero(~((widths >= _NARROWEST) & (widths <= 1 / _NARROWEST)))
-        if bad.size:
-            expected = f"positive and finite, between {_NARROWEST:g} and {1 / _NARROWEST:g}"
-            raise check.fail(f"ranges[{bad[0]}]", float(widths[bad[0]]), expected)
-        lattice.check_exact(input_bits=input_bits, projection_bits=projection_bits, terms=self.dim_in)
         drawn = self.draw()
-        folded = _scale_rows(drawn.values, widths)
-        peak = float(abs(folded).max())
-        if peak == 0:
+        if float(abs(drawn.values).max()) == 0:
             raise ParameterError(f"seed={self.seed} draws a projection of zeros: choose another seed or dim_out")
-        entries = _on_entries(lambda values: np.rint(values / peak * 2.0**projection_bits), folded)
-        unit = drawn.factor * peak * 2.0 ** -(input_bits + projection_bits)
-        return LatticeProjection(self, entries, widths, input_bits, projection_bits, unit, drawn.error)
+        return _on_lattice(self, drawn, ranges, input_bits, projection_bits)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """A d x k projection that is given as a dense matrix, and public: its guarantees are those of a fixed projection.
+
+    Principal components are one, once they are computed from what has been published.
+    """
+
+    values: Floats
+    family: ClassVar[Literal["principal"]] = "principal"
+    sparsity: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or not np.isfinite(self.values).all() or not self.values.any():
+            raise ParameterError(
+                f"a projection must be a finite matrix that is not zero, got one of shape {self.values.shape}"
+            )
+
+    @property
+    def dim_in(self) -> int:
+        """The number of input columns."""
+        return int(self.values.shape[0])
+
+    @property
+    def dim_out(self) -> int:
+        """The number of output columns."""
+        return int(self.values.shape[1])
+
+    def on_lattice(self, ranges: ArrayLike, *, input_bits: int, projection_bits: int) -> "LatticeProjection":
+        """The integer form, as of a projection that is drawn."""
+        return _on_lattice(self, Drawn(self.values, 1.0), ranges, input_bits, projection_bits)
+
+
+def _on_lattice(
+    source: Projection | Given, drawn: Drawn, ranges: ArrayLike, input_bits: int, projection_bits: int
+) -> "LatticeProjection":
+    widths = np.broadcast_to(np.asarray(ranges, float), (source.dim_in,)).copy()
+    check_widths(widths)
+    lattice.check_exact(input_bits=input_bits, projection_bits=projection_bits, terms=source.dim_in)
+    folded = _scale_rows(drawn.values, widths)
+    peak = float(abs(folded).max())
+    entries = _on_entries(lambda values: np.rint(values / peak * 2.0**projection_bits), folded)
+    unit = drawn.factor * peak * 2.0 ** -(input_bits + projection_bits)
+    return LatticeProjection(source, entries, widths, input_bits, projection_bits, unit, drawn.error)
+
+
+def check_widths(widths: Floats) -> None:
+    """Refuse weighted widths whose squares would not be ordinary numbers."""
+    bad = np.flatnonzero(~((widths >= _NARROWEST) & (widths <= 1 / _NARROWEST)))
+    if bad.size:
+        expected = f"positive and finite, between {_NARROWEST:g} and {1 / _NARROWEST:g}"
+        raise check.fail(f"ranges[{bad[0]}]", float(widths[bad[0]]), expected)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatticeProjection:
     """A projection as integers: data integers q give the exact output sum_j q_j * entries_jl, in units of ``unit``."""
 
-    projection: Projection
+    projection: Projection | Given
     entries: Matrix
     ranges: Floats
     input_bits: int

@@ -25,7 +25,7 @@ from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Floats, InputGrid
 from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
-from sfumato.projection import Family, LatticeProjection, Order, Projection, coarsened
+from sfumato.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
@@ -81,10 +81,24 @@ class Sketch:
         projection = Projection(
             family=self.family, dim_in=encoding.dim, dim_out=dimension, seed=seed, sparsity=self.sparsity
         )
-        bits = _input_bits(encoding.dim)
-        on_lattice = projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1)
-        reach = (_fresh_reach if guarantee.projection == "fresh" else _fixed_reach)(self, schema, guarantee, on_lattice)
-        return PreparedSketch(replace(self, seed=seed, dimension=dimension), schema, guarantee, on_lattice, reach)
+        return _prepared(replace(self, seed=seed, dimension=dimension), schema, guarantee, projection)
+
+
+def prepare_given(matrix: Floats, noise: Noise, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
+    """A sketch by orthonormal columns that are given, in weighted units.
+
+    Guarantee: that of a fixed projection, which holds for every matrix, so for one that is public by now.
+    """
+    recipe = Sketch(dimension=matrix.shape[1], projection="orthonormal", noise=noise)
+    return _prepared(recipe, schema, guarantee, Given(matrix))
+
+
+def _prepared(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: Projection | Given) -> "PreparedSketch":
+    encoding = schema.encoding
+    bits = _input_bits(encoding.dim)
+    on_lattice = projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1)
+    reach = (_fresh_reach if guarantee.projection == "fresh" else _fixed_reach)(recipe, schema, guarantee, on_lattice)
+    return PreparedSketch(recipe, schema, guarantee, on_lattice, reach)
 
 
 def _check_possible(sketch: Sketch, guarantee: Guarantee) -> None:
