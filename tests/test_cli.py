@@ -15,7 +15,7 @@ import pytest
 
 from sfumato.cli import main
 from sfumato.progress import ProgressLine
-from sfumato.releases import load
+from sfumato.releases.loading import load
 
 SCHEMA = """
 [[columns]]

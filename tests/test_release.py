@@ -23,7 +23,7 @@ from sfumato.errors import ParameterError, ReleaseError, SchemaError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release, release_to
-from sfumato.releases import load
+from sfumato.releases.loading import load
 from sfumato.schema import Category, Flag, Id, Real, Schema
 from sfumato.secret import Secret
 

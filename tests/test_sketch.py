@@ -112,7 +112,7 @@ def run_many(sketch, level, value, count, seed):
     """One release of ``count`` equal records is ``count`` independent runs on one record."""
     table = open_table(np.tile(value, (count, 1)), sketch.schema)
     rows = TableRows(table, sketch.schema)
-    return np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed))), axis=1)
+    return np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed)).blocks), axis=1)
 
 
 def worst_pair(sketch, kind):
@@ -177,7 +177,7 @@ def test_distances_are_unbiased_with_the_predicted_variance_for_every_unit(famil
         sketch = recipe.prepare(UNIT_BOX, guarantee(kind, noise, epsilon=8.0))
         level = levels.setdefault(kind, calibrate(sketch, sketch.guarantee).level)
         rows = TableRows(open_table(np.tile(pair, (25, 1)), UNIT_BOX), UNIT_BOX, threads=1)
-        (out,) = sketch.run(rows, level, Secret.for_testing(seed))
+        (out,) = sketch.run(rows, level, Secret.for_testing(seed)).blocks
         scale = sketch.scale(level) * sketch.unit * (math.sqrt(2) if noise == "laplace" else 1.0)
         law, geometry = NoiseLaw(noise, scale), Geometry(family, 4, out.shape[0])
         found = squared_distance(out.T[0::2], out.T[1::2], law, geometry)
@@ -224,7 +224,7 @@ def test_a_forgotten_factor_two_of_a_category_is_caught(monkeypatch):
         outputs = []
         for seed, city in ((1, "Bern"), (2, "Basel")):
             rows = TableRows(open_table(pa.table({"city": [city] * 60_000}), schema), schema)
-            outputs.append(np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed))), axis=1))
+            outputs.append(np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed)).blocks), axis=1))
         ends = np.eye(2)
         found = lower_bound(*(scores(sketch, z, *ends) for z in outputs), confidence=1 - 1e-6)
         return found.refutes(1.5)
@@ -256,12 +256,14 @@ def test_noise_reused_between_equal_blocks_is_caught(reused):
         rows = Pairs(pair, 2000, position=int)
         if reused:  # a fresh key for each pair, so that only the two halves of a pair can share noise
             runs = [
-                list(sketch.run(Pairs(pair, 1, position=lambda _i: 0), level, Secret.for_testing(9000 * seed + i)))
+                list(
+                    sketch.run(Pairs(pair, 1, position=lambda _i: 0), level, Secret.for_testing(9000 * seed + i)).blocks
+                )
                 for i in range(2000)
             ]
             out = np.concatenate([block for run in runs for block in run], axis=1)
         else:
-            out = np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed))), axis=1)
+            out = np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed)).blocks), axis=1)
         gaps.append(-np.abs(out[:, 0::2] - out[:, 1::2]).max(axis=0))
     assert lower_bound(*gaps, confidence=1 - 1e-6).refutes(1.5) == reused
 
@@ -366,10 +368,12 @@ def test_threads_and_blocks_do_not_change_a_release():
     data = np.random.default_rng(3).random((300_000, 4))
     table = open_table(data, UNIT_BOX)
     runs = [
-        np.concatenate(list(sketch.run(TableRows(table, UNIT_BOX, threads=t), 1.0, Secret.for_testing(1))), axis=1)
+        np.concatenate(
+            list(sketch.run(TableRows(table, UNIT_BOX, threads=t), 1.0, Secret.for_testing(1)).blocks), axis=1
+        )
         for t in (1, 3)
     ]
     assert (runs[0] == runs[1]).all()
     arrow = open_table(pa.table({f"c{i}": data[:, i] for i in range(4)}), UNIT_BOX)
-    again = np.concatenate(list(sketch.run(TableRows(arrow, UNIT_BOX), 1.0, Secret.for_testing(1))), axis=1)
+    again = np.concatenate(list(sketch.run(TableRows(arrow, UNIT_BOX), 1.0, Secret.for_testing(1)).blocks), axis=1)
     assert (runs[0] == again).all()

@@ -18,7 +18,7 @@ _PUBLIC = {
     "SchemaError": "errors",
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
-    "load": "releases",
+    "load": "releases.loading",
     "release": "pipeline",
     "release_to": "pipeline",
 }

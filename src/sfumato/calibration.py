@@ -1,11 +1,13 @@
 """The smallest level whose loss meets a guarantee.
 
 A mechanism is a one-parameter family of losses that fall as the level grows (a noise scale, a ridge). One search
-serves all of them: bracket by doubling, then halve the bracket until its ends agree to one part in 2^40, and return
-the upper end, which has been *checked*: its loss satisfies delta(epsilon) <= delta with no tolerance.
+serves all of them: bracket by doubling, then narrow the bracket until its ends agree to one part in 2^40, and return
+the upper end, which has been *checked*: its loss satisfies delta(epsilon) <= delta with no tolerance. Where the bracket
+is narrowed is guided by the size of delta, which saves most of the evaluations; what is returned does not rest on it.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -59,19 +61,28 @@ def least_level(loss: Callable[[float], Loss], epsilon: float, delta: float, sta
     """
     check.positive(epsilon=epsilon)
     check.probability_below_one(delta=delta)
-    return _least(lambda level: loss(level).delta(epsilon) <= delta, start, f"epsilon={epsilon!r} and delta={delta!r}")
+    wanted = f"epsilon={epsilon!r} and delta={delta!r}"
+    return _least(lambda level: _excess(loss(level).delta(epsilon), delta), start, wanted)
 
 
 def least_epsilon(loss: Loss, delta: float) -> float:
     """The least epsilon (to one part in 2^40) at which a loss satisfies (epsilon, delta); always on the safe side."""
     check.probability_below_one(delta=delta)
-    return _least(lambda epsilon: loss.delta(epsilon) <= delta, 1.0, f"delta={delta!r} at any epsilon")
+    return _least(lambda epsilon: _excess(loss.delta(epsilon), delta), 1.0, f"delta={delta!r} at any epsilon")
 
 
-def _least(holds: Callable[[float], bool], start: float, wanted: str) -> float:
-    """The least x > 0 at which a property holds that, once true, stays true as x grows."""
+def _excess(found: float, wanted: float) -> float:
+    """Positive exactly if ``found`` > ``wanted``; the logarithm of their ratio where there is one."""
+    if found > 0 and wanted > 0:
+        ratio = math.log(found / wanted)
+        return max(ratio, math.ulp(0.0)) if found > wanted else min(ratio, 0.0)
+    return math.inf if found > wanted else -math.inf
+
+
+def _least(excess: Callable[[float], float], start: float, wanted: str) -> float:
+    """The least x > 0 at which the excess, which falls as x grows, is no longer positive."""
     high = start
-    while not holds(high):
+    while (above := excess(high)) > 0:
         high *= 2
         if high > start * _RANGE:
             raise ParameterError(
@@ -79,11 +90,22 @@ def _least(holds: Callable[[float], bool], start: float, wanted: str) -> float:
                 "(delta = 0 needs Laplace noise or randomized response; composed deltas below 1e-12 are not resolved)"
             )
     low = high / 2
-    while holds(low):
-        low, high = low / 2, low
+    while (below := excess(low)) <= 0:
+        low, high, above = low / 2, low, below
         if low < start / _RANGE:
             return high
     while high - low > _AGREE * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        for x in _guesses(low, high, below, above):
+            if low < x < high:
+                found = excess(x)
+                low, high, below, above = (low, x, below, found) if found <= 0 else (x, high, found, above)
     return high
+
+
+def _guesses(low: float, high: float, below: float, above: float) -> Iterator[float]:
+    """Where the line through the ends crosses 0, a little to each side of it to trap the root, and the middle."""
+    if math.isfinite(below) and math.isfinite(above):
+        root = low + (high - low) * below / (below - above)
+        width = max((high - low) ** 2 / high, high * _AGREE / 4)
+        yield from (root + width, root - width)
+    yield (low + high) / 2

@@ -236,27 +236,19 @@ def _add_show(commands: Any) -> None:
 
 
 def _show(options: Any) -> None:
-    from sfumato.releases import load
+    from sfumato.releases.loading import load
 
     manifest = load(options.release).manifest
     _tell(options, manifest, _summary(manifest))
 
 
 def _summary(manifest: "Manifest") -> str:
-    from sfumato.manifest import read_guarantee
+    from sfumato.manifest import contents, moves, read_guarantee
 
-    mechanism, projection = manifest["mechanism"], manifest["projection"]
-    if "radius" in mechanism:
-        moves = (
-            f"one unit moves a record by at most {mechanism['radius']:.6g} before a projection drawn for this release"
-        )
-    else:
-        moves = f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}"
     lines = [
-        f"{manifest['rows']:,} records as {projection['dim_out']} numbers each: a {projection['family']} projection",
+        contents(manifest),
         read_guarantee(manifest["guarantee"]).describe(),
-        f"{moves};",
-        f"each number has {mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g}",
+        moves(manifest),
         *(f"warning: {line}" for line in manifest["warnings"]),
     ]
     return "\n".join(lines)
@@ -284,7 +276,7 @@ def _add_estimate(commands: Any) -> None:
 
 
 def _distance(options: Any) -> None:
-    from sfumato.releases import load
+    from sfumato.releases.loading import load
 
     found = load(options.release).distance(options.first, options.second)
     low, high = (float(x) for x in found.interval(options.level))
@@ -295,7 +287,7 @@ def _distance(options: Any) -> None:
 
 
 def _nearest(options: Any) -> None:
-    from sfumato.releases import load
+    from sfumato.releases.loading import load
 
     found = load(options.release).nearest(options.record, options.k)
     pairs = [(int(i), float(d)) for i, d in zip(found.indices, found.distances.value, strict=True)]
@@ -304,7 +296,7 @@ def _nearest(options: Any) -> None:
 
 
 def _cluster(options: Any) -> None:
-    from sfumato.releases import load
+    from sfumato.releases.loading import load
 
     found = load(options.release).cluster(options.clusters)
     sizes = [int((found.labels == group).sum()) for group in range(options.clusters)]

@@ -80,19 +80,29 @@ def read(path: Path) -> Manifest:
 
 def _check_sense(manifest: Manifest, path: Path) -> None:
     """What the JSON Schema cannot say: whole numbers, a guarantee and a schema that can be, numbers that agree."""
-    projection, mechanism = manifest["projection"], manifest["mechanism"]
     try:
         read_guarantee(manifest["guarantee"])
-        encoded = Schema.from_dict(manifest["schema"]).encoding.dim
-        whole = all(type(n) is int for n in (manifest["rows"], projection["dim_in"], projection["dim_out"]))
-        ratio = mechanism["standard_deviation"] / mechanism["scale"]
-        fits = abs(ratio - (math.sqrt(2) if mechanism["noise"] == "laplace" else 1)) < 1e-9
-        listed = {"data.parquet"} | ({"projection.parquet"} if projection["published"] else set())
-        sound = whole and fits and encoded == projection["dim_in"] and set(manifest["files"]) == listed
+        schema = Schema.from_dict(manifest["schema"])
+        sound = type(manifest["rows"]) is int and _agrees(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
         raise ReleaseError(f"{path} contradicts itself: the release is damaged or forged, do not trust it")
+
+
+def _agrees(manifest: Manifest, schema: Schema) -> bool:
+    """Whether noise, projection and files say the same thing."""
+    mechanism, projection = manifest["mechanism"], manifest.get("projection")
+    listed = {"data.parquet"}
+    if projection is not None:
+        listed |= {"projection.parquet"} if projection["published"] else set()
+        if type(projection["dim_out"]) is not int or projection["dim_in"] != schema.encoding.dim:
+            return False
+    if manifest["kind"] == "responses":
+        return set(manifest["files"]) == listed and len(mechanism["keep"]) == len(schema.data_columns)
+    ratio = mechanism["standard_deviation"] / mechanism["scale"]
+    fits = abs(ratio - (math.sqrt(2) if mechanism["noise"] == "laplace" else 1)) < 1e-9
+    return fits and set(manifest["files"]) == listed
 
 
 def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
@@ -104,12 +114,63 @@ def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
         raise ReleaseError(f"{path} does not have the form of a manifest: see {place}") from None
 
 
+def contents(manifest: Manifest) -> str:
+    """What a release holds, in one sentence."""
+    kind, rows, mechanism = manifest["kind"], manifest["rows"], manifest["mechanism"]
+    if kind == "responses":
+        keep = sorted(mechanism["keep"])
+        odds = f"{keep[0]:.4g}" if keep[0] == keep[-1] else f"{keep[0]:.4g} to {keep[-1]:.4g}"
+        return (
+            f"{rows:,} records of {len(keep)} answers each, every one true with probability {odds} "
+            "and otherwise drawn from the other values"
+        )
+    noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g} on each number"
+    if kind == "distances":
+        return f"the squared distances of all {rows * (rows - 1) // 2:,} pairs of {rows:,} records, with {noise}"
+    projection = manifest["projection"]
+    made = {"components": "projected on private principal components"}.get(
+        kind, f"by a {projection['family']} projection"
+    )
+    shape = (
+        f"{rows:,} records as {projection['dim_out']} numbers each, made from {projection['dim_in']} encoded columns"
+    )
+    return f"{shape} {made}, with {noise}"
+
+
+def moves(manifest: Manifest) -> str:
+    """How far one unit moves what is published."""
+    mechanism = manifest["mechanism"]
+    if manifest["kind"] == "responses":
+        return f"each answer is given with epsilon {mechanism['epsilon_per_value']:.6g}"
+    if "radius" in mechanism:
+        return (
+            f"one unit moves a record by at most {mechanism['radius']:.6g} before a projection drawn for this release"
+        )
+    return f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}"
+
+
+_USE = {
+    "responses": """    release.hamming([0], [1]).interval(0.95)  in how many flags two records differ, with error bars
+    release.nearest(0, k=10)                  the records most like the first
+    release.table()                           the answers themselves""",
+    "distances": """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
+    release.nearest(0, k=10)                  the records most like the first
+    release.cleaned()                         the nearest distances that points in space can have""",
+}
+_USE_NUMBERS = """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
+    release.nearest(0, k=10)                  the records most like the first
+    release.array()                           the numbers themselves"""
+
+
 def plain_words(manifest: Manifest) -> str:
     """README.txt: the promise, what it does not cover, and how to use the release."""
     guarantee = read_guarantee(manifest["guarantee"])
-    mechanism, projection = manifest["mechanism"], manifest["projection"]
     warnings = "".join(f"  ! {line}\n" for line in manifest["warnings"]) or "  none\n"
-    kept = "published here" if projection["published"] else "kept by the owner"
+    kept = ""
+    if "projection" in manifest:
+        kept = (
+            f"\nThe projection is {'published here' if manifest['projection']['published'] else 'kept by the owner'}."
+        )
     return f"""A private release made with sfumato {manifest["software"]["sfumato"]}
 
 THE PROMISE
@@ -119,9 +180,7 @@ unit = {guarantee.unit}, neighbours = {guarantee.neighbours},
 change = {guarantee.allowed_change.describe()}, projection = {guarantee.projection}.
 
 WHAT IS HERE
-{manifest["rows"]} records, each as {projection["dim_out"]} numbers (data.parquet),
-made from {projection["dim_in"]} encoded columns by a {projection["family"]} projection ({kept}),
-with {mechanism["noise"]} noise of standard deviation {mechanism["standard_deviation"]:.6g} on each number.
+data.parquet: {contents(manifest)}.{kept}
 
 WHAT THE PROMISE DOES NOT COVER
 The number of records, the order of the rows, and public ids are not protected. Other releases of the same data add up.
@@ -131,10 +190,16 @@ Warnings:
 HOW TO USE IT
     import sfumato
     release = sfumato.load("this folder")
-    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
-    release.nearest(0, k=10)                  the records most like the first
-    release.array()                           the numbers themselves
+{_USE.get(manifest["kind"], _USE_NUMBERS)}
 """
+
+
+_PRODUCTS = {
+    "sketch": "Sketches of records",
+    "components": "Sketches of records",
+    "responses": "Perturbed records",
+    "distances": "Perturbed distances between records",
+}
 
 
 def registry_entry(manifest: Manifest) -> str:
@@ -144,13 +209,11 @@ def registry_entry(manifest: Manifest) -> str:
     parameters = f"      epsilon: {guarantee.epsilon!r}\n" + (
         f"      delta: {guarantee.delta!r}\n" if guarantee.delta else ""
     )
-    mechanism, projection = manifest["mechanism"], manifest["projection"]
     text = {
         "domain": f"Tables of {len(manifest['schema']['columns'])} declared columns, clipped to public bounds.",
         "unprotected": "The number and order of the records, the schema and its bounds, public ids.",
         "unit": f"{guarantee.unit}: {guarantee.allowed_change.describe()}. Neighbours: {guarantee.neighbours}.",
-        "mechanisms": f"{mechanism['noise']} noise on a {projection['family']} projection to {projection['dim_out']} "
-        "numbers per record, on an integer lattice, exact to the last bit (no floating-point noise).",
+        "mechanisms": f"{contents(manifest)}; on an integer lattice, exact to the last bit (no floating-point noise).",
         "accounting": "; ".join(manifest["warnings"]) or "A single release.",
     }
     quoted = {key: json.dumps(value) for key, value in text.items()}
@@ -162,7 +225,7 @@ deployment:
     name: ''  # to fill in
     data_curators: []  # to fill in
     intended_use: ''  # to fill in
-    data_product_type: Sketches of records
+    data_product_type: {_PRODUCTS[manifest["kind"]]}
     data_product_region: ''  # to fill in
     description: ''  # to fill in
     publication_date: ''  # to fill in

@@ -1,7 +1,7 @@
 """``release``: the one place where data, guarantee, mechanism and disk meet."""
 
-import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +14,35 @@ from sfumato.calibration import Calibrated, calibrate
 from sfumato.errors import ReleaseError, SchemaError
 from sfumato.guarantee import Guarantee
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
-from sfumato.mechanisms.sketch import PreparedSketch, Sketch
-from sfumato.releases import SketchRelease
+from sfumato.mechanism import Prepared, Published, Recipe
+from sfumato.releases.loading import AnyRelease, of_kind
 from sfumato.rows import Progress, TableRows, ignore
 from sfumato.schema import Schema, positions
 from sfumato.secret import Secret
 from sfumato.tables import Table, open_table
-
-Floats = NDArray[np.float64]
 
 
 def release(
     data: Any,
     *,
     schema: Schema,
-    mechanism: Sketch,
+    mechanism: Recipe,
     guarantee: Guarantee,
     secret: Secret | None = None,
-) -> SketchRelease:
+) -> AnyRelease:
     """Make a private release of a table, in memory; ``release_to`` streams to disk instead.
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
     before a row is read. ``secret`` is for tests; a release made with the testing twin is marked as unprotected.
     """
-    calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
-    secret = Secret.fresh() if secret is None else secret
-    return _in_memory(calibrated, _blocks(open_table(data, schema), calibrated, secret, ignore), secret)
+    job = _Job.of(data, schema, mechanism, guarantee, secret)
+    published = job.run(ignore)
+    parts = list(job.blocks(published))
+    if not parts:
+        raise ReleaseError("the data have no rows, so there is nothing to release")
+    columns = np.concatenate([block for block, _ in parts], axis=1)
+    ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
+    return of_kind(complete(job.fields(published, columns.shape[1]) | {"files": {}}), columns, published.matrix, ids)
 
 
 def release_to(
@@ -47,35 +50,65 @@ def release_to(
     data: Any,
     *,
     schema: Schema,
-    mechanism: Sketch,
+    mechanism: Recipe,
     guarantee: Guarantee,
     progress: Progress = ignore,
     secret: Secret | None = None,
 ) -> Manifest:
     """Stream a private release of a table to a folder, which appears whole or not at all; returns its manifest.
 
-    Formal guarantee: as for ``release``. Memory does not grow with the number of rows.
+    Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
+    all pairs of them).
     """
-    calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
-    table = open_table(data, schema)
-    secret = Secret.fresh() if secret is None else secret
+    job = _Job.of(data, schema, mechanism, guarantee, secret)
     with storage.new_folder(Path(path)) as folder:
-        blocks = _blocks(table, calibrated, secret, progress)
-        rows = storage.write_numbers(folder, calibrated.mechanism.dimension, blocks)
-        if calibrated.mechanism.recipe.publish_projection:
-            storage.write_projection(folder, calibrated.mechanism.projection.matrix())
-        return storage.finish(folder, _fields(calibrated, rows, secret))
+        published = job.run(progress)
+        rows = storage.write_numbers(folder, published.names, job.blocks(published))
+        if published.matrix is not None:
+            storage.write_projection(folder, published.matrix)
+        return storage.finish(folder, job.fields(published, rows))
 
 
-def _blocks(
-    table: Table, calibrated: Calibrated[PreparedSketch], secret: Secret, progress: Progress
-) -> Iterator[tuple[Floats, pa.Array | None]]:
-    """Published blocks, each with the public ids of its rows."""
-    sketch = calibrated.mechanism
-    rows = TableRows(table, sketch.schema, progress=progress)
-    ids = _ids(table, sketch.schema)
-    for block in sketch.run(rows, calibrated.level, secret):
-        yield block, None if ids is None else ids.take(block.shape[1])
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """A calibrated mechanism beside the table it will read: what both ways of releasing share."""
+
+    calibrated: Calibrated[Prepared]
+    table: Table
+    secret: Secret
+
+    @classmethod
+    def of(cls, data: Any, schema: Schema, mechanism: Recipe, guarantee: Guarantee, secret: Secret | None) -> "_Job":
+        calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
+        return cls(calibrated, open_table(data, schema), Secret.fresh() if secret is None else secret)
+
+    @property
+    def schema(self) -> Schema:
+        return self.calibrated.mechanism.schema
+
+    def run(self, progress: Progress) -> Published:
+        rows = TableRows(self.table, self.schema, progress=progress)
+        return self.calibrated.mechanism.run(rows, self.calibrated.level, self.secret)
+
+    def blocks(self, published: Published) -> Iterator[tuple[NDArray[Any], pa.Array | None]]:
+        """Published blocks, each with the public ids of its rows."""
+        ids = _ids(self.table, self.schema) if published.by_record else None
+        for block in published.blocks:
+            yield block, None if ids is None else ids.take(block.shape[1])
+
+    def fields(self, published: Published, rows: int) -> Manifest:
+        """Everything the manifest says but what depends on the files; facts that name the rows go before a count."""
+        shared = {
+            "guarantee": describe_guarantee(self.calibrated.guarantee),
+            "schema": self.schema.to_dict(),
+            "rows": rows,
+            "protected": self.secret.protected,
+            "accounted": False,
+            "numerics": "exact",
+            "randomness": RANDOMNESS,
+            "warnings": list(_warnings(self.schema, self.secret)),
+        }
+        return shared | published.facts
 
 
 class _Ids:
@@ -115,57 +148,6 @@ def _as_text(ids: pa.Array) -> pa.Array:
         return plain.cast(pa.string())
     raw = plain.cast(pa.large_binary()).to_pylist()
     return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
-
-
-def _in_memory(
-    calibrated: Calibrated[PreparedSketch], blocks: Iterator[tuple[Floats, pa.Array | None]], secret: Secret
-) -> SketchRelease:
-    parts = list(blocks)
-    if not parts:
-        raise ReleaseError("the data have no rows, so there is nothing to release")
-    columns = np.concatenate([block for block, _ in parts], axis=1)
-    ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
-    sketch = calibrated.mechanism
-    matrix = sketch.projection.matrix() if sketch.recipe.publish_projection else None
-    manifest = complete(_fields(calibrated, columns.shape[1], secret) | {"files": {}})
-    return SketchRelease(manifest, columns, matrix, ids)
-
-
-def _fields(calibrated: Calibrated[PreparedSketch], rows: int, secret: Secret) -> Manifest:
-    """Everything the manifest says but what depends on the files."""
-    sketch = calibrated.mechanism
-    scale = sketch.scale(calibrated.level) * sketch.unit
-    projection: Manifest = {"family": sketch.recipe.family, "dim_in": sketch.projection.projection.dim_in}
-    projection |= {"dim_out": sketch.dimension, "published": sketch.recipe.publish_projection}
-    if sketch.recipe.publish_projection:
-        projection |= {"seed": sketch.recipe.seed}
-    if sketch.projection.projection.sparsity is not None:
-        projection |= {"sparsity": sketch.projection.projection.sparsity}
-    return {
-        "kind": "sketch",
-        "guarantee": describe_guarantee(sketch.guarantee),
-        "mechanism": {
-            "name": "sketch",
-            "noise": sketch.recipe.noise,
-            "radius" if sketch.fresh else "sensitivity": sketch.sensitivity * sketch.unit,
-            "scale": scale,
-            "standard_deviation": scale * (math.sqrt(2) if sketch.recipe.noise == "laplace" else 1.0),
-        },
-        "projection": projection,
-        "lattice": {
-            "input_bits": sketch.projection.input_bits,
-            "projection_bits": sketch.projection.projection_bits,
-            "shift": sketch.shift,
-            "unit": sketch.unit,
-        },
-        "schema": sketch.schema.to_dict(),
-        "rows": rows,
-        "protected": secret.protected,
-        "accounted": False,
-        "numerics": "exact",
-        "randomness": RANDOMNESS,
-        "warnings": list(_warnings(sketch.schema, secret)),
-    }
 
 
 def _warnings(schema: Schema, secret: Secret) -> Iterator[str]:

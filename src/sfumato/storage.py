@@ -5,7 +5,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from sfumato.errors import ReleaseError
 from sfumato.manifest import Manifest
 from sfumato.tables import ParquetSink
 
-Floats = NDArray[np.float64]
 DATA, PROJECTION, MANIFEST = "data.parquet", "projection.parquet", "manifest.json"
+_ID = "id"
 
 
 @contextmanager
@@ -49,15 +49,27 @@ def new_folder(path: Path) -> Iterator[Path]:
         _sync_folder(path.parent)
 
 
-def write_numbers(folder: Path, dimension: int, blocks: Iterable[tuple[Floats, pa.Array | None]]) -> int:
-    """Write (dimension, rows) blocks, with public ids if there are any, as data.parquet; returns the number of rows."""
-    rows, sink, fields = 0, None, [pa.field(f"z{i}", pa.float64()) for i in range(dimension)]
+def column_names(manifest: Manifest) -> tuple[str, ...]:
+    """The published columns of a kind of release, in order."""
+    kind = manifest["kind"]
+    if kind == "distances":
+        return ("squared_distance",)
+    if kind == "responses":
+        return tuple(f"r{i}" for i in range(sum(c["kind"] != "id" for c in manifest["schema"]["columns"])))
+    return tuple(f"z{i}" for i in range(min(manifest["projection"]["dim_out"], 1 << 20)))
+
+
+def write_numbers(
+    folder: Path, names: Sequence[str], blocks: Iterable[tuple[NDArray[np.generic], pa.Array | None]]
+) -> int:
+    """Write (columns, rows) blocks, with public ids if there are any, as data.parquet; returns the number of rows."""
+    rows, sink = 0, None
     try:
         for block, ids in blocks:
-            named = ([pa.field("id", ids.type)] if ids is not None else []) + fields
-            sink = sink or ParquetSink(folder / DATA, pa.schema(named)).__enter__()
             arrays = ([ids] if ids is not None else []) + [pa.array(column) for column in block]
-            sink.write(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(named)))
+            batch = pa.RecordBatch.from_arrays(arrays, ([_ID] if ids is not None else []) + list(names))
+            sink = sink or ParquetSink(folder / DATA, batch.schema).__enter__()
+            sink.write(batch)
             rows += block.shape[1]
     finally:
         if sink is not None:
@@ -108,26 +120,29 @@ def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
     return manifest
 
 
-def read_numbers(path: Path, manifest: Manifest) -> tuple[Floats, pa.Array | None]:
-    """The published numbers, (dimension, rows), and the public ids; form and size are checked before they are read."""
-    names = [f"z{i}" for i in range(min(manifest["projection"]["dim_out"], 1 << 20))]
+def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:
+    """The published numbers, (columns, rows), and the public ids; form and size are checked before they are read."""
+    names = column_names(manifest)
     file = _open_parquet(path / DATA)
-    wanted = pa.schema([(name, pa.float64()) for name in names])
-    with_ids = pa.schema([("id", pa.string()), *wanted])
+    kind = pa.int32() if manifest["kind"] == "responses" else pa.float64()
+    wanted = pa.schema([(name, kind) for name in names])
+    with_ids = pa.schema([(_ID, pa.string()), *wanted])
     found = file.schema_arrow.remove_metadata()
-    if file.metadata.num_rows != manifest["rows"] or not (found.equals(wanted) or found.equals(with_ids)):
+    rows = manifest["rows"]
+    count = rows * (rows - 1) // 2 if manifest["kind"] == "distances" else rows
+    if file.metadata.num_rows != count or not (found.equals(wanted) or found.equals(with_ids)):
         raise _contradicted(path / DATA)
-    columns = np.empty((len(names), manifest["rows"]))
-    for row, name in zip(columns, names, strict=True):
+    columns = np.empty((len(names), count), kind.to_pandas_dtype())
+    for name, row in zip(names, columns, strict=True):
         row[:] = _column(file, name, path).to_numpy(zero_copy_only=False)
     if not np.isfinite(columns).all():
         raise _contradicted(path / DATA)
-    return columns, _column(file, "id", path) if found.equals(with_ids) else None
+    return columns, _column(file, _ID, path) if found.equals(with_ids) else None
 
 
 def read_projection(path: Path, manifest: Manifest) -> Any:
     """The projection in use, or None if it was kept; its form is checked."""
-    if not manifest["projection"]["published"]:
+    if not manifest.get("projection", {"published": False})["published"]:
         return None
     file = _open_parquet(path / PROJECTION)
     shape = manifest["projection"]["dim_in"], manifest["projection"]["dim_out"]

@@ -13,7 +13,7 @@ post-processing. Rows are handled one by one, so the number of rows is shown: ne
 import math
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -25,6 +25,8 @@ from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Floats, InputGrid
 from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
+from sfumato.manifest import Manifest
+from sfumato.mechanism import Published
 from sfumato.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
 from sfumato.rows import Rows
 from sfumato.schema import Schema
@@ -84,12 +86,11 @@ class Sketch:
         return _prepared(replace(self, seed=seed, dimension=dimension), schema, guarantee, projection)
 
 
-def prepare_given(matrix: Floats, noise: Noise, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
-    """A sketch by orthonormal columns that are given, in weighted units.
+def prepare_given(recipe: Sketch, schema: Schema, guarantee: Guarantee, matrix: Floats) -> "PreparedSketch":
+    """A sketch by a matrix that is given, in weighted units, instead of one drawn from a seed.
 
     Guarantee: that of a fixed projection, which holds for every matrix, so for one that is public by now.
     """
-    recipe = Sketch(dimension=matrix.shape[1], projection="orthonormal", noise=noise)
     return _prepared(recipe, schema, guarantee, Given(matrix))
 
 
@@ -221,8 +222,8 @@ class PreparedSketch:
         """The noise's scale in steps (b for Laplace, standard deviation for Gaussian), rounded up."""
         return math.nextafter(level * self.sensitivity, math.inf)
 
-    def run(self, rows: Rows, level: float, secret: Secret) -> Iterator[Floats]:
-        """The published numbers, block by block, each of shape (dimension, rows), in weighted units.
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The published numbers, one row of ``dimension`` of them per record, in weighted units.
 
         Guarantee: as stated at the top, at the loss of ``level``. Every block is clipped here, whatever came in.
         """
@@ -243,7 +244,35 @@ class PreparedSketch:
             exact += draw(words, exact.size, scale).reshape(exact.shape)
             return np.asarray(exact * unit + offset)
 
-        return rows.map(one)
+        matrix = self.projection.matrix() if self.recipe.publish_projection else None
+        names = tuple(f"z{i}" for i in range(self.dimension))
+        return Published(self.facts(level), names, rows.map(one), matrix)
+
+    def facts(self, level: float) -> Manifest:
+        """What the manifest says of a run at this level."""
+        noise, scale, drawn = self.recipe.noise, self.scale(level) * self.unit, self.projection.projection
+        projection: Manifest = {"family": drawn.family, "dim_in": drawn.dim_in, "dim_out": self.dimension}
+        projection |= {"published": self.recipe.publish_projection}
+        if self.recipe.publish_projection and self.recipe.seed is not None:
+            projection |= {"seed": self.recipe.seed}
+        projection |= {"sparsity": drawn.sparsity} if drawn.sparsity is not None else {}
+        return {
+            "kind": "sketch",
+            "mechanism": {
+                "name": "sketch",
+                "noise": noise,
+                "radius" if self.fresh else "sensitivity": self.sensitivity * self.unit,
+                "scale": scale,
+                "standard_deviation": scale * (math.sqrt(2) if noise == "laplace" else 1.0),
+            },
+            "projection": projection,
+            "lattice": {
+                "input_bits": self.projection.input_bits,
+                "projection_bits": self.projection.projection_bits,
+                "shift": self.shift,
+                "unit": self.unit,
+            },
+        }
 
     @property
     def offset(self) -> Floats:

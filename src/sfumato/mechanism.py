@@ -1,0 +1,67 @@
+"""What every mechanism is: a recipe that is prepared for a schema and a guarantee, calibrated, and run once.
+
+Describe, calibrate, run: a recipe sees no data and holds no budget; preparing it computes what one unit can move, or
+refuses; calibration finds the least level that keeps the promise; only ``run`` reads rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.guarantee import Guarantee
+from sfumato.loss import Loss
+from sfumato.manifest import Manifest
+from sfumato.rows import Rows
+from sfumato.schema import Schema
+from sfumato.secret import Secret
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published:
+    """What a run gives.
+
+    facts     : what the manifest says of it: kind, mechanism, and projection and lattice where they exist.
+    names     : of the published columns.
+    blocks    : the numbers, each of shape (columns, rows), in order; made as they are asked for.
+    matrix    : the projection in weighted units, if it is published.
+    by_record : one published row per record, so that public ids go along.
+    """
+
+    facts: Manifest
+    names: tuple[str, ...]
+    blocks: Iterator[NDArray[np.generic]]
+    matrix: Any = None
+    by_record: bool = True
+
+
+class Prepared(Protocol):
+    """A mechanism that knows what one unit can move; a one-parameter family of losses that fall with the level."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns are."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What it was prepared to promise."""
+        ...
+
+    def loss(self, level: float) -> Loss:
+        """The loss of a run at this level."""
+        ...
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """Read the rows, clip them, and publish at the loss of ``level``."""
+        ...
+
+
+class Recipe(Protocol):
+    """A frozen description of a mechanism."""
+
+    def prepare(self, schema: Schema, guarantee: Guarantee) -> Prepared:
+        """Compute what one unit can move, before any data is read; refuse what cannot be promised."""
+        ...

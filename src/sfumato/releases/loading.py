@@ -1,0 +1,28 @@
+"""Opening a release folder, and which class serves which kind."""
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato import storage
+from sfumato.manifest import Manifest
+from sfumato.releases.sketch import SketchRelease
+
+AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
+
+_KINDS = {"sketch": SketchRelease}
+
+
+def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.Array | None) -> AnyRelease:
+    """The release of a manifest's kind."""
+    return _KINDS[manifest["kind"]](manifest, columns, projection, ids)
+
+
+def load(path: str | Path, *, allow_unprotected: bool = False) -> AnyRelease:
+    """Open a release folder: checks its form, version and digests first, executes nothing, refuses test noise."""
+    folder = Path(path)
+    manifest = storage.open_folder(folder, allow_unprotected=allow_unprotected)
+    columns, ids = storage.read_numbers(folder, manifest)
+    return of_kind(manifest, columns, storage.read_projection(folder, manifest), ids)

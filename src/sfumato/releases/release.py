@@ -1,0 +1,95 @@
+"""What all releases share: what was promised, what the columns were, how records are named, and saving."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato import storage
+from sfumato.errors import ParameterError, ReleaseError
+from sfumato.estimate import Estimate
+from sfumato.guarantee import Guarantee
+from sfumato.manifest import Manifest, read_guarantee
+from sfumato.schema import Schema
+
+Index = int | Sequence[int] | NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """Records in order of apparent nearness; each estimate is unbiased for its pair, not for being a winner."""
+
+    indices: NDArray[np.int64]
+    distances: Estimate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """Published numbers, one column of the file per row of ``columns``, with what is needed to read them."""
+
+    manifest: Manifest
+    columns: NDArray[Any]
+    projection: Any = None
+    ids: pa.Array | None = None
+
+    def __repr__(self) -> str:
+        promise = self.guarantee
+        what = f"epsilon={promise.epsilon:g}, delta={promise.delta:g}, unit={promise.unit!r}"
+        return f"<{self.manifest['kind']} of {self.rows} records; {what}>"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What was promised."""
+        return read_guarantee(self.manifest["guarantee"])
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns were, with their public bounds."""
+        return Schema.from_dict(self.manifest["schema"])
+
+    @property
+    def rows(self) -> int:
+        """The number of records."""
+        return int(self.manifest["rows"])
+
+    def table(self) -> pa.Table:
+        """The published numbers as an Arrow table, with public ids if there are any."""
+        table = pa.table(dict(zip(storage.column_names(self.manifest), self.columns, strict=True)))
+        return table if self.ids is None else table.add_column(0, "id", self.ids)
+
+    def save(self, path: str | Path) -> None:
+        """Write the release folder, whole or not at all."""
+        made = ("format", "version", "software", "digest", "files")
+        fields = {key: value for key, value in self.manifest.items() if key not in made}
+        with storage.new_folder(Path(path)) as folder:
+            storage.write_numbers(folder, storage.column_names(self.manifest), [(self.columns, self.ids)])
+            if self.projection is not None:
+                storage.write_projection(folder, self.projection)
+            storage.finish(folder, fields)
+
+    def _pairs(self, first: Index, second: Index) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        a, b = self._check(first), self._check(second)
+        if a.shape != b.shape:
+            raise ParameterError(f"pairs go in step: first and second must be as many, got {a.size} and {b.size}")
+        return a, b
+
+    def _check(self, records: ArrayLike) -> NDArray[np.int64]:
+        index = np.atleast_1d(np.asarray(records))
+        if index.dtype.kind not in "iu" or index.ndim != 1:
+            raise ParameterError("records are named by whole numbers, their positions in the release")
+        if index.size and (index.min() < 0 or index.max() >= self.rows):
+            raise ParameterError(
+                f"records are numbered 0 to {self.rows - 1}, got {int(index.min())} to {int(index.max())}"
+            )
+        return index.astype(np.int64)
+
+    def _check_flags(self) -> None:
+        encoding = self.schema.encoding
+        if len(encoding.flags) != encoding.dim or (encoding.weights != 1).any():
+            raise ReleaseError(
+                "Hamming and Jaccard need a schema of flags alone, all of weight 1: use distances instead"
+            )
