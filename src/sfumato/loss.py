@@ -256,9 +256,11 @@ class Composed:
             raise ParameterError("losses must hold at least one loss, got losses=()")
 
     def delta(self, epsilon: float) -> float:
-        """Zero where the parts' pure epsilons add up to no more; otherwise from the composed PLD."""
+        """Zero where the parts' pure epsilons add up to no more, closed for two Laplace parts, else from the PLD."""
         if _pure_epsilon(self) <= _valid(epsilon):
             return 0.0
+        if len(self.losses) == 2 and all(isinstance(part, Laplace) for part in self.losses):
+            return profile.laplace_pair(float(epsilon), *map(_pure_epsilon, self.losses))
         if any(part.delta(pld.LARGEST_LOSS) > _HOPELESS for part in set(self.losses)):
             return 1.0
         return _composed_delta(self.pld(), epsilon, _folds(self))

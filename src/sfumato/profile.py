@@ -63,6 +63,17 @@ def laplace(epsilon: float, *, sensitivity: float, laplace_scale: float) -> floa
     return 0.0 if sensitivity <= 0 or _at_most(sensitivity, laplace_scale, epsilon) else _bound(value)
 
 
+def laplace_pair(epsilon: float, first: float, second: float) -> float:
+    """Two Laplace mechanisms in turn, pure at ``first`` and ``second``: the composition in the proof of ``laplace``."""
+
+    def value() -> arb:
+        excess = arb(first) + arb(second) - arb(epsilon)
+        gained = (arb(min(first, second)) / 2).min(excess / 4).log1p()
+        return -(gained - excess / 2).expm1() if excess > 0 else excess.nonnegative_part()
+
+    return _bound(value)
+
+
 def _at_most(numerator: float, denominator: float, bound: float) -> bool:
     """Whether numerator/denominator <= bound, decided exactly."""
     top, bottom = numerator.as_integer_ratio(), denominator.as_integer_ratio()

@@ -1,0 +1,162 @@
+"""Principal components with noise: every record becomes its place within a subspace that was found privately.
+
+Jiang et al. 2013 (*Differential-private data publication through component analysis*) take the principal components of
+the data as they are; here they are private too. Stage 1 spends the share ``split`` of the budget on a noisy second
+moment (``second_moment``), whose leading eigenvectors W are post-processing of it. Stage 2 spends the rest on a sketch
+with the projection W: for whoever knows stage 1, W is fixed.
+
+Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
+private for the unit, neighbours and change of the guarantee it was prepared for. Steps of the argument: stage 1 has the
+loss stated in ``SecondMoment``; given any outcome of it, stage 2 has the loss of a sketch with a fixed projection, the
+same for every W, since its noise is in proportion to the sensitivity of the W in hand; adaptive composition adds the
+two up. What is published (W, rows) is less than what is accounted for (the noisy matrix, rows).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.guarantee import Guarantee
+from sfumato.lattice import Floats
+from sfumato.loss import Composed, Gaussian, Laplace, Loss
+from sfumato.manifest import Manifest
+from sfumato.mechanism import Published
+from sfumato.mechanisms.second_moment import SecondMoment
+from sfumato.mechanisms.sketch import Noise, PreparedSketch, Sketch, prepare_given
+from sfumato.projection import Order
+from sfumato.rows import Rows
+from sfumato.schema import Schema
+from sfumato.secret import Secret
+
+_MOST_COLUMNS = 3000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """The recipe.
+
+    dimension : how many components are kept, so how many numbers each record becomes.
+    split     : the share of the budget that finding them costs: of epsilon with Laplace noise, of (sensitivity over
+                scale)^2, which is what adds up, with Gaussian noise.
+    The second moment is taken about the middle of the bounds, which is public; data that lie far from it spend their
+    first component on saying so.
+    """
+
+    dimension: int
+    noise: Noise = "laplace"
+    split: float = 0.3
+    publish_projection: bool = True
+
+    def __post_init__(self) -> None:
+        check.whole(1, dimension=self.dimension)
+        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        check.positive(split=self.split)
+        if not self.split < 1:
+            raise check.fail("split", self.split, "below 1: both stages need a share")
+
+    @property
+    def order(self) -> Order:
+        """The norm that the noise protects against."""
+        return 1 if self.noise == "laplace" else 2
+
+    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedComponents":
+        """Compute what one unit can move in the second moment, before any data is read."""
+        _check_possible(self, schema, guarantee)
+        return PreparedComponents(self, schema, guarantee, SecondMoment.prepare(schema, guarantee, self.order))
+
+
+def _check_possible(recipe: Components, schema: Schema, guarantee: Guarantee) -> None:
+    """Refuse what principal components cannot promise."""
+    columns = schema.encoding.dim
+    if guarantee.unit == "edge":
+        raise ParameterError("components protect values or records, got unit='edge': use unit='attribute' or 'record'")
+    if guarantee.neighbours != "replace":
+        raise ParameterError(
+            "components show one row per record, so the number of rows is public: "
+            f"neighbours must be 'replace', got neighbours={guarantee.neighbours!r}"
+        )
+    if guarantee.projection == "fresh":
+        raise ParameterError("components follow the data, so no law of theirs protects: use projection='fixed'")
+    if recipe.noise == "gaussian" and guarantee.delta == 0:
+        raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'")
+    if recipe.dimension > columns:
+        raise check.fail("dimension", recipe.dimension, f"at most {columns}, the number of encoded columns")
+    if columns > _MOST_COLUMNS:
+        raise ParameterError(
+            f"components of more than {_MOST_COLUMNS} encoded columns drown in noise, got {columns}: use a sketch"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedComponents:
+    """Components whose first stage has a known sensitivity; level = noise scale over sensitivity, for both stages."""
+
+    recipe: Components
+    schema: Schema
+    guarantee: Guarantee
+    moment: SecondMoment
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers each record becomes."""
+        return self.recipe.dimension
+
+    def levels(self, level: float) -> tuple[float, float]:
+        """Noise scale over sensitivity of the two stages, such that their losses add up to that of ``level``."""
+        shares = self.recipe.split, 1 - self.recipe.split
+        first, second = shares if self.recipe.order == 1 else map(math.sqrt, shares)
+        return level / first, level / second
+
+    def loss(self, level: float) -> Loss:
+        """The two stages together; Gaussians compose to a Gaussian, exactly."""
+        first, second = self.levels(level)
+        if self.recipe.order == 1:
+            return Composed([Laplace(1.0, first), Laplace(1.0, second)])
+        return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The published numbers, one row of ``dimension`` of them per record, in weighted units.
+
+        Guarantee: as stated at the top, at the loss of ``level``. The rows are read twice, and clipped both times.
+        """
+        first, second = self.levels(level)
+        components = principal(self.moment.noisy(rows, first, secret), self.dimension)
+        stage = self.second_stage(components)
+        return replace(stage.run(rows, second, secret), facts=self.facts(level, stage))
+
+    def second_stage(self, components: Floats) -> PreparedSketch:
+        """The sketch by these components, which are public and so as good as fixed."""
+        recipe = Sketch(
+            dimension=self.dimension,
+            projection="orthonormal",
+            noise=self.recipe.noise,
+            publish_projection=self.recipe.publish_projection,
+        )
+        return prepare_given(recipe, self.schema, self.guarantee, components)
+
+    def facts(self, level: float, stage: PreparedSketch) -> Manifest:
+        """What the manifest says of a run at this level with this second stage: functions of what is published."""
+        first, second = self.levels(level)
+        facts, scale = stage.facts(second), self.moment.scale(first) * self.moment.unit
+        moments = {
+            "sensitivity": self.moment.sensitivity * self.moment.unit,
+            "scale": scale,
+            "standard_deviation": scale * (math.sqrt(2) if self.recipe.noise == "laplace" else 1.0),
+        }
+        own = {"name": "components", "split": self.recipe.split, "moments": moments}
+        return facts | {"kind": "components", "mechanism": facts["mechanism"] | own}
+
+
+def principal(moment: Floats, dimension: int) -> Floats:
+    """The leading eigenvectors of a symmetric matrix as orthonormal columns, the largest eigenvalue first.
+
+    The entry of largest size of each is positive, the first of them if there are several.
+    """
+    dim = len(moment)
+    vectors = linalg.eigh(moment, subset_by_index=(dim - dimension, dim - 1))[1][:, ::-1]
+    peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(dimension)]
+    return np.asarray(vectors * np.where(peaks < 0, -1.0, 1.0))
