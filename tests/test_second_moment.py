@@ -225,6 +225,18 @@ def test_a_row_norm_clip_bounds_the_second_moment(norm, order, low):
     assert grid.reach(near, order) < 0.2 * stated
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+def test_small_changes_that_rounding_lengthens_stay_within_what_is_stated(kind, order):
+    """A change of 2.51 steps that moves the integer by 3, where the square is steepest."""
+    schema = Schema.reals(1, low=-1, high=1)
+    grid = CentredGrid.of(schema)
+    one, two = (grid.round(np.array([[1 - steps * grid.step]])) for steps in (0.0, 2.51))
+    assert one - two == 3
+    near = Guarantee(epsilon=1.0, delta=0.1, change=Change(kind, 2.52 * grid.step))
+    assert moves(one, two, order).max() <= grid.reach(near, order) <= 1.3 * moves(one, two, order).max()
+
+
 def test_an_l1_clip_is_attained_by_two_rows_along_two_axes():
     schema = Schema([Real("a", -5, 5), Real("b", -5, 5)], norm="l1", norm_bound=2.0)
     grid = CentredGrid.of(schema)
@@ -393,6 +405,13 @@ def test_anything_becomes_integers_within_the_half_ranges():
         rounded = grid.round(block)
         assert (np.abs(rounded) <= grid.half[:, None]).all()
         assert (rounded == np.rint(rounded)).all()
+
+
+def test_the_half_ranges_hold_even_if_the_schema_did_not_clip(monkeypatch):
+    monkeypatch.setattr(Schema, "clip", lambda _schema, block: block.copy())
+    grid = CentredGrid.of(MIXED)
+    rounded = grid.round(np.array([[np.nan, np.inf, -np.inf, 1e6, -1e6]] * 6))
+    assert (np.abs(rounded) == grid.half[:, None]).all()
 
 
 def test_columns_too_narrow_to_matter_are_left_out():
