@@ -19,6 +19,7 @@ _PUBLIC = {
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
     "load": "releases.loading",
+    "plan": "planner",
     "release": "pipeline",
     "release_to": "pipeline",
 }
