@@ -10,6 +10,7 @@ _PUBLIC = {
     "Flag": "columns",
     "Guarantee": "guarantee",
     "Id": "columns",
+    "MissingDependency": "errors",
     "ParameterError": "errors",
     "Projection": "projection",
     "Real": "columns",

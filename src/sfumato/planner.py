@@ -8,7 +8,7 @@ told from what. Planning touches no data and costs no budget; predictions use th
 import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -110,6 +110,7 @@ class Plan:
     rows: int | None
     options: tuple[Option, ...]
     advice: tuple[str, ...]
+    request: "_Request" = field(repr=False, compare=False)
 
     @property
     def best(self) -> Option:
@@ -120,6 +121,13 @@ class Plan:
     def mechanism(self) -> Recipe:
         """The best option's mechanism, ready to run."""
         return self.best.mechanism
+
+    def only(self, wanted: Callable[[Option], bool]) -> "Plan":
+        """The same plan with fewer options; refuses to have none."""
+        kept = tuple(option for option in self.options if wanted(option))
+        if not kept:
+            raise ParameterError("no such option keeps this promise (Gaussian noise needs delta > 0)")
+        return replace(self, options=kept)
 
     @property
     def hopeless(self) -> bool:
@@ -140,6 +148,10 @@ class Plan:
             gap = math.sqrt(2) * best.standard_error(r)
             near += f"; candidates whose squared distances differ by less than {gap:.3g} are confused"
         return f"{near} (one standard error); {told}"
+
+    def curves(self) -> tuple["Curve", ...]:
+        """Every dimension of every sketch that was considered, for pictures."""
+        return tuple(_curves(self.request))
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -265,7 +277,7 @@ def plan(
     options = tuple(sorted(_options(request), key=lambda o: request.merit(o.errors)))
     if not options:
         raise ParameterError("no mechanism can keep this promise: see what each one says with its own prepare()")
-    draft = Plan(purpose, guarantee, wanted, distance is None, rows, options, ())
+    draft = Plan(purpose, guarantee, wanted, distance is None, rows, options, (), request)
     return replace(draft, advice=tuple(_advice(draft, request)))
 
 
@@ -287,17 +299,20 @@ def _advice(draft: Plan, request: _Request) -> Iterator[str]:
 
 
 def _smaller_change(request: _Request) -> Iterator[str]:
-    radius = 2 * request.domain.length
+    """A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good."""
+    stated = request.guarantee.allowed_change
+    kind, radius = (stated.kind, stated.radius) if stated.radius is not None else ("l1", request.domain.total)
 
     def ball(scale: float) -> Guarantee:
-        return replace(request.guarantee, change=Change.l1(radius / scale), projection="fixed")
+        return replace(request.guarantee, change=Change(kind, radius / scale))
 
-    if request.schema is None or request.schema.norm is None:
+    if request.schema is None or request.schema.norm in (None, kind):
         scale = _needed(request, ball)
         if scale is not None:
+            norm = "sum of absolute values" if kind == "l1" else "Euclidean length"
             yield (
-                f"a smaller change: protecting moves of a record by at most {radius / scale:.3g} (sum of absolute "
-                f"values) instead would bring the error to {_GOOD:.0%}"
+                f"a smaller change: protecting moves of a record by at most {radius / scale:.3g} ({norm}) "
+                f"would bring the error to {_GOOD:.0%}"
             )
 
 
@@ -326,8 +341,29 @@ _FIXED: tuple[Family, ...] = ("identity", "sparse", "rademacher", "orthonormal",
 _QUICK: tuple[Family, ...] = ("identity", "sparse", "orthonormal")
 
 
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One family, noise and use of the projection, at every dimension that was tried."""
+
+    guarantee: Guarantee
+    shapes: tuple[Shape, ...]
+    errors: tuple[SketchErrors, ...]
+
+    @property
+    def label(self) -> str:
+        """For a legend."""
+        return f"{self.shapes[0].family} {self.guarantee.projection}, {self.errors[0].law.kind}"
+
+
 def _sketches(request: _Request, *, quick: bool = False) -> Iterator[Option]:
     """The best dimension of every family, noise and use of the projection."""
+    for curve in _curves(request, quick=quick):
+        merits = [request.merit(errors) for errors in curve.errors]
+        best = min(range(len(merits)), key=merits.__getitem__)
+        yield _option(request, curve.guarantee, curve.errors[best], curve.shapes[best])
+
+
+def _curves(request: _Request, *, quick: bool = False) -> Iterator[Curve]:
     guarantee, domain = request.guarantee, request.domain
     noises: tuple[Noise, ...] = ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
     fixed = replace(guarantee, projection="fixed")
@@ -337,27 +373,39 @@ def _sketches(request: _Request, *, quick: bool = False) -> Iterator[Option]:
         order: Order = 1 if noise == "laplace" else 2
         people = float(guarantee.group) if order == 1 else math.sqrt(guarantee.group)
         for family in _QUICK if quick else _FIXED:
-            shapes = list(_shapes(family, request))
-            scales = [level * people * forecast.reach(s, order, change, domain) for s in shapes]
-            yield from _best(request, fixed, noise, zip(shapes, scales, strict=True))
+            shapes = tuple(_shapes(family, request, 1.3 if quick else 1.04))
+            scales = (level * people * forecast.reach(s, order, change, domain) for s in shapes)
+            yield from _curve(request, fixed, noise, zip(shapes, scales, strict=True))
     if guarantee.projection == "fresh" and guarantee.group == 1:
         yield from _fresh(request, change.radius or 0.0)
 
 
-def _fresh(request: _Request, radius: float) -> Iterator[Option]:
+def _fresh(request: _Request, radius: float) -> Iterator[Curve]:
     guarantee = request.guarantee
     families: tuple[Family, ...] = ("gaussian", "orthonormal")
     for family in families:
         shapes = list(_shapes(family, request))
         levels = forecast.fresh_levels(shapes, guarantee.epsilon, guarantee.delta)
-        yield from _best(request, guarantee, "gaussian", zip(shapes, radius * levels, strict=True))
-    few = [s for s in _shapes("gaussian", request) if s.dim_out <= 8]
+        yield from _curve(request, guarantee, "gaussian", zip(shapes, radius * levels, strict=True))
+    few = (s for s in _shapes("gaussian", request) if s.dim_out <= 8)
     one = forecast.fresh_laplace_level(guarantee.epsilon, guarantee.delta)
-    yield from _best(request, guarantee, "laplace", ((s, radius * one * forecast.more_columns(s.dim_out)) for s in few))
+    scales = ((s, radius * one * forecast.more_columns(s.dim_out)) for s in few)
+    yield from _curve(request, guarantee, "laplace", scales)
 
 
-def _shapes(family: Family, request: _Request) -> Iterator[Shape]:
-    """Dimensions to try: every one up to 32, then steps of 4%."""
+def _curve(
+    request: _Request, guarantee: Guarantee, noise: Noise, tried: Iterable[tuple[Shape, float]]
+) -> Iterator[Curve]:
+    pairs = [(shape, scale) for shape, scale in tried if math.isfinite(scale)]
+    if pairs:
+        geometries = (Geometry(s.family, s.dim_in, s.dim_out) for s, _ in pairs)
+        laws = (NoiseLaw(noise, scale) for _, scale in pairs)
+        errors = (SketchErrors(law, g, request.domain.flags) for law, g in zip(laws, geometries, strict=True))
+        yield Curve(guarantee, tuple(s for s, _ in pairs), tuple(errors))
+
+
+def _shapes(family: Family, request: _Request, growth: float = 1.04) -> Iterator[Shape]:
+    """Dimensions to try: every one up to some 30, then steps of 4%."""
     d = request.domain.dim
     if family == "identity":
         if d <= request.largest_dimension:
@@ -366,20 +414,7 @@ def _shapes(family: Family, request: _Request) -> Iterator[Shape]:
     k = 1
     while k <= min(d, request.largest_dimension):
         yield Shape(family, d, k)
-        k = max(k + 1, round(k * 1.04))
-
-
-def _best(
-    request: _Request, guarantee: Guarantee, noise: Noise, tried: Iterable[tuple[Shape, float]]
-) -> Iterator[Option]:
-    options = [
-        (SketchErrors(NoiseLaw(noise, scale), Geometry(s.family, s.dim_in, s.dim_out), request.domain.flags), s)
-        for s, scale in tried
-        if math.isfinite(scale)
-    ]
-    if options:
-        errors, shape = min(options, key=lambda pair: request.merit(pair[0]))
-        yield _option(request, guarantee, errors, shape)
+        k = max(k + 1, round(k * growth))
 
 
 def _option(request: _Request, guarantee: Guarantee, errors: SketchErrors, shape: Shape) -> Option:
