@@ -110,7 +110,7 @@ class Plan:
     rows: int | None
     options: tuple[Option, ...]
     advice: tuple[str, ...]
-    request: "_Request" = field(repr=False, compare=False)
+    request: "Request" = field(repr=False, compare=False)
 
     @property
     def best(self) -> Option:
@@ -152,6 +152,14 @@ class Plan:
     def curves(self) -> tuple["Curve", ...]:
         """Every dimension of every sketch that was considered, for pictures."""
         return tuple(_curves(self.request))
+
+    def all_sketches(self) -> list[Option]:
+        """Every point of every curve as an option, with typical sensitivities."""
+        return [
+            _option(self.request, curve.guarantee, errors, shape)
+            for curve in self.curves()
+            for errors, shape in zip(curve.errors, curve.shapes, strict=True)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -225,7 +233,7 @@ def _size(numbers: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class Request:
     """What a plan is made from."""
 
     schema: Schema | None
@@ -273,7 +281,7 @@ def plan(
     check.positive(distance=wanted)
     largest = domain.dim if largest_dimension is None else largest_dimension
     check.whole(1, largest_dimension=largest)
-    request = _Request(schema, domain, guarantee, purpose, rows, wanted, largest)
+    request = Request(schema, domain, guarantee, purpose, rows, wanted, largest)
     options = tuple(sorted(_options(request), key=lambda o: request.merit(o.errors)))
     if not options:
         raise ParameterError("no mechanism can keep this promise: see what each one says with its own prepare()")
@@ -281,12 +289,17 @@ def plan(
     return replace(draft, advice=tuple(_advice(draft, request)))
 
 
-def _options(request: _Request) -> Iterator[Option]:
+def quick_sketch(request: Request) -> Option:
+    """The best sketch of fewer families and dimensions, at typical sensitivities: for searches over plans."""
+    return min(_sketches(request, quick=True), key=lambda o: request.merit(o.errors))
+
+
+def _options(request: Request) -> Iterator[Option]:
     for option in _sketches(request):
         yield _drawn(option, request)
 
 
-def _advice(draft: Plan, request: _Request) -> Iterator[str]:
+def _advice(draft: Plan, request: Request) -> Iterator[str]:
     """What would help where the best option is poor."""
     if draft.best.relative_error(draft.distance) <= _GOOD:
         return
@@ -298,7 +311,7 @@ def _advice(draft: Plan, request: _Request) -> Iterator[str]:
         yield "or release what is summed over records (synthetic data, a covariance): its noise does not grow with rows"
 
 
-def _smaller_change(request: _Request) -> Iterator[str]:
+def _smaller_change(request: Request) -> Iterator[str]:
     """A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good."""
     stated = request.guarantee.allowed_change
     kind, radius = (stated.kind, stated.radius) if stated.radius is not None else ("l1", request.domain.total)
@@ -316,13 +329,12 @@ def _smaller_change(request: _Request) -> Iterator[str]:
             )
 
 
-def _needed(request: _Request, guarantee: Callable[[float], Guarantee]) -> float | None:
+def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float | None:
     """The least factor (to 5%) at which the best sketch has the good relative error, or None below a million."""
 
     def good(scale: float) -> bool:
-        found = replace(request, guarantee=guarantee(scale), purpose="distances")
-        best = min((o.errors.variance(request.distance**2) for o in _sketches(found, quick=True)), default=math.inf)
-        return math.sqrt(best) <= _GOOD * request.distance**2
+        found = quick_sketch(replace(request, guarantee=guarantee(scale), purpose="distances"))
+        return found.relative_error(request.distance) <= _GOOD
 
     low, high = 1.0, 4.0
     while not good(high):
@@ -355,7 +367,7 @@ class Curve:
         return f"{self.shapes[0].family} {self.guarantee.projection}, {self.errors[0].law.kind}"
 
 
-def _sketches(request: _Request, *, quick: bool = False) -> Iterator[Option]:
+def _sketches(request: Request, *, quick: bool = False) -> Iterator[Option]:
     """The best dimension of every family, noise and use of the projection."""
     for curve in _curves(request, quick=quick):
         merits = [request.merit(errors) for errors in curve.errors]
@@ -363,7 +375,7 @@ def _sketches(request: _Request, *, quick: bool = False) -> Iterator[Option]:
         yield _option(request, curve.guarantee, curve.errors[best], curve.shapes[best])
 
 
-def _curves(request: _Request, *, quick: bool = False) -> Iterator[Curve]:
+def _curves(request: Request, *, quick: bool = False) -> Iterator[Curve]:
     guarantee, domain = request.guarantee, request.domain
     noises: tuple[Noise, ...] = ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
     fixed = replace(guarantee, projection="fixed")
@@ -380,7 +392,7 @@ def _curves(request: _Request, *, quick: bool = False) -> Iterator[Curve]:
         yield from _fresh(request, change.radius or 0.0)
 
 
-def _fresh(request: _Request, radius: float) -> Iterator[Curve]:
+def _fresh(request: Request, radius: float) -> Iterator[Curve]:
     guarantee = request.guarantee
     families: tuple[Family, ...] = ("gaussian", "orthonormal")
     for family in families:
@@ -394,7 +406,7 @@ def _fresh(request: _Request, radius: float) -> Iterator[Curve]:
 
 
 def _curve(
-    request: _Request, guarantee: Guarantee, noise: Noise, tried: Iterable[tuple[Shape, float]]
+    request: Request, guarantee: Guarantee, noise: Noise, tried: Iterable[tuple[Shape, float]]
 ) -> Iterator[Curve]:
     pairs = [(shape, scale) for shape, scale in tried if math.isfinite(scale)]
     if pairs:
@@ -404,7 +416,7 @@ def _curve(
         yield Curve(guarantee, tuple(s for s, _ in pairs), tuple(errors))
 
 
-def _shapes(family: Family, request: _Request, growth: float = 1.04) -> Iterator[Shape]:
+def _shapes(family: Family, request: Request, growth: float = 1.04) -> Iterator[Shape]:
     """Dimensions to try: every one up to some 30, then steps of 4%."""
     d = request.domain.dim
     if family == "identity":
@@ -417,7 +429,7 @@ def _shapes(family: Family, request: _Request, growth: float = 1.04) -> Iterator
         k = max(k + 1, round(k * growth))
 
 
-def _option(request: _Request, guarantee: Guarantee, errors: SketchErrors, shape: Shape) -> Option:
+def _option(request: Request, guarantee: Guarantee, errors: SketchErrors, shape: Shape) -> Option:
     identity = shape.family == "identity"
     recipe = Sketch(
         dimension=None if identity else shape.dim_out,
@@ -438,7 +450,7 @@ def _option(request: _Request, guarantee: Guarantee, errors: SketchErrors, shape
     )
 
 
-def _drawn(option: Option, request: _Request) -> Option:
+def _drawn(option: Option, request: Request) -> Option:
     """With a fixed projection small enough to draw now: its seed, and the noise it will really have."""
     recipe, errors = option.mechanism, option.errors
     if not isinstance(recipe, Sketch) or not isinstance(errors, SketchErrors) or request.schema is None:
