@@ -458,8 +458,11 @@ def _drawn(option: Option, request: Request) -> Option:
     small = option.dimension * request.domain.dim <= _EXACT_WORK
     if option.guarantee.projection == "fresh" or option.family == "identity" or not small:
         return option
-    seeded = replace(recipe, seed=secrets.randbits(63))
-    prepared = seeded.prepare(request.schema, option.guarantee)
+    try:
+        seeded = replace(recipe, seed=secrets.randbits(63))
+        prepared = seeded.prepare(request.schema, option.guarantee)
+    except ParameterError:  # a draw of zeros, which achlioptas makes in a few columns
+        return option
     level = forecast.fixed_level(errors.law.kind, option.guarantee.epsilon, option.guarantee.delta)
     law = NoiseLaw(errors.law.kind, level * prepared.sensitivity * prepared.unit)
     return replace(option, mechanism=seeded, noise_scale=law.scale, errors=replace(errors, law=law))
