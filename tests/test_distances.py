@@ -334,6 +334,18 @@ def test_a_retry_repeats_its_noise_and_other_content_does_not():
     assert np.unique(one).size > 0.99 * one.size
 
 
+def test_each_row_of_the_triangle_draws_from_a_stream_of_its_parameters_place_and_content(monkeypatch):
+    contexts, honest = [], Secret.words
+    monkeypatch.setattr(Secret, "words", lambda self, *context: (contexts.append(context), honest(self, *context))[1])
+    prepared, data = prepare("laplace", "box", CUBE), np.random.default_rng(8).random((3, 6))
+    released(prepared, 1.0, data)
+    released(prepared, 2.0, data)
+    assert [place for _, place, _ in contexts] == [*range(5), *range(5)]
+    integers = [row for _, _, row in contexts]
+    assert np.array_equal(np.concatenate(integers[:5]), exact(prepared, data, prepared.shift(6)))
+    assert len({parameters for parameters, _, _ in contexts}) == 2  # one for each scale of the noise
+
+
 # ---- audits ---------------------------------------------------------------------------------------------------------
 
 
@@ -357,7 +369,7 @@ def refuted(prepared, level, first, second, runs=2000):
 
 def audited(noise, kind, schema, **more):
     """A claim that an audit of a few thousand runs can refute at half the noise."""
-    prepared = prepare(noise, kind, schema, epsilon=2.0, delta=0.05, **more)
+    prepared = prepare(noise, kind, schema, epsilon=2.0, delta=0.1, **more)
     return prepared, calibrate(prepared, prepared.guarantee).level
 
 
