@@ -359,7 +359,7 @@ def scores(prepared, level, tables, runs):
         yield (gaps[1] - gaps[0]).sum(axis=1)
 
 
-def refuted(prepared, level, first, second, runs=2000):
+def refuted(prepared, level, first, second, runs=1400):
     """Whether an audit of many runs on two neighbouring tables refutes the claim."""
     found = lower_bound(
         *scores(prepared, level, (first, second), runs), delta=prepared.guarantee.delta, confidence=1 - 1e-6
@@ -373,12 +373,11 @@ def audited(noise, kind, schema, **more):
     return prepared, calibrate(prepared, prepared.guarantee).level
 
 
-def ends(count, dim, rows=1):
-    """All rows at the low corner, and ``rows`` of them at the high one."""
-    first = np.zeros((dim, count))
-    second = first.copy()
-    second[:, :rows] = 1.0
-    return first, second
+def ends(count, dim):
+    """All rows at the low corner, and all but one of them."""
+    second = np.zeros((dim, count))
+    second[:, 0] = 1.0
+    return np.zeros((dim, count)), second
 
 
 @pytest.mark.parametrize(("noise", "kind"), [("laplace", "attribute"), ("gaussian", "attribute"), ("laplace", "box")])
@@ -386,8 +385,8 @@ def test_audits_pass_and_half_the_noise_is_caught(noise, kind):
     schema = Schema.reals(1 if kind == "attribute" else 2, low=0.0, high=1.0)
     prepared, level = audited(noise, kind, schema)
     pair = ends(2, schema.encoding.dim)
-    assert not refuted(prepared, level, *pair, runs=1600)
-    assert refuted(prepared, level / 2, *pair, runs=1600)
+    assert not refuted(prepared, level, *pair)
+    assert refuted(prepared, level / 2, *pair)
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -395,17 +394,9 @@ def test_noise_for_one_entry_where_all_of_a_row_move_is_caught(noise, monkeypatc
     """The factor n - 1, or sqrt(n - 1), forgotten."""
     pair = ends(7, 1)
     prepared, level = audited(noise, "attribute", Schema.reals(1, low=0.0, high=1.0))
-    assert not refuted(prepared, level, *pair, runs=500)
-    monkeypatch.setattr(PreparedDistances, "moved", lambda _self, _rows: (1, 0))
-    assert refuted(prepared, level, *pair, runs=1000)
-
-
-def test_rows_of_one_person_forgotten_are_caught(monkeypatch):
-    pair = ends(16, 1, rows=8)
-    prepared, level = audited("gaussian", "box", Schema.reals(1, low=0.0, high=1.0), group=8)
     assert not refuted(prepared, level, *pair, runs=300)
-    monkeypatch.setattr(PreparedDistances, "moved", lambda _self, rows: (rows - 1, 0))
-    assert refuted(prepared, level, *pair, runs=1200)
+    monkeypatch.setattr(PreparedDistances, "moved", lambda _self, _rows: (1, 0))
+    assert refuted(prepared, level, *pair, runs=900)
 
 
 def test_a_clip_left_out_is_caught(monkeypatch):
