@@ -11,6 +11,7 @@ _PUBLIC = {
     "Guarantee": "guarantee",
     "Id": "columns",
     "MissingDependency": "errors",
+    "NoisyDistances": "mechanisms.distances",
     "ParameterError": "errors",
     "Projection": "projection",
     "Real": "columns",
