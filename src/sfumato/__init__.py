@@ -10,6 +10,8 @@ _PUBLIC = {
     "Flag": "columns",
     "Guarantee": "guarantee",
     "Id": "columns",
+    "MissingDependency": "errors",
+    "NoisyDistances": "mechanisms.distances",
     "ParameterError": "errors",
     "Projection": "projection",
     "Real": "columns",
@@ -19,6 +21,7 @@ _PUBLIC = {
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
     "load": "releases.loading",
+    "plan": "planner",
     "release": "pipeline",
     "release_to": "pipeline",
 }

@@ -5,6 +5,10 @@ class SfumatoError(Exception):
     """Parent of every error that sfumato raises on purpose."""
 
 
+class MissingDependency(SfumatoError, ImportError):  # noqa: N818 - the message is the error
+    """Something optional is not installed; the message says how to get it."""
+
+
 class ParameterError(SfumatoError, ValueError):
     """A parameter is out of range; the message names it, its value and what would be accepted."""
 

@@ -16,6 +16,7 @@ from sfumato import check
 Floats: TypeAlias = NDArray[np.float64]
 Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
 
+NoiseKind = Literal["laplace", "gaussian"]
 _FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal", "principal")
 
 
@@ -23,7 +24,7 @@ _FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orth
 class NoiseLaw:
     """The noise on each published entry; ``scale`` is its standard deviation (sqrt(2) b for Laplace noise)."""
 
-    kind: Literal["laplace", "gaussian"]
+    kind: NoiseKind
     scale: float
 
     def __post_init__(self) -> None:

@@ -1,0 +1,85 @@
+"""``sfumato show`` and ``sfumato estimate``: what a release holds, and questions with error bars."""
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.commands.parsing import command, tell
+
+if TYPE_CHECKING:
+    from sfumato.manifest import Manifest
+
+
+def add_show(commands: Any) -> None:
+    """``sfumato show``."""
+    parser = command(commands, "show", "Say what a release holds and promises.", "sfumato show people.release", _show)
+    parser.add_argument("release", help="release folder")
+
+
+def _show(options: Any) -> None:
+    from sfumato.releases.loading import load
+
+    manifest = load(options.release).manifest
+    tell(options, manifest, summary(manifest))
+
+
+def summary(manifest: "Manifest") -> str:
+    """What a release holds and promises, in a few lines."""
+    from sfumato.manifest import contents, moves, read_guarantee
+
+    lines = [
+        contents(manifest),
+        read_guarantee(manifest["guarantee"]).describe(),
+        moves(manifest),
+        *(f"warning: {line}" for line in manifest["warnings"]),
+    ]
+    return "\n".join(lines)
+
+
+def add_estimate(commands: Any) -> None:
+    """``sfumato estimate``."""
+    questions = commands.add_parser("estimate", help="Ask a release, with error bars.").add_subparsers(
+        required=True, metavar="QUESTION"
+    )
+    text = "Squared distance between two records, with its standard error and an interval."
+    distance = command(questions, "distance", text, "sfumato estimate distance people.release 3 17", _distance)
+    distance.add_argument("release", help="release folder")
+    distance.add_argument("first", type=int, help="position of a record")
+    distance.add_argument("second", type=int, help="position of another")
+    distance.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
+    text = "The records that look nearest to one."
+    nearest = command(questions, "nearest", text, "sfumato estimate nearest people.release 3 --k 10", _nearest)
+    nearest.add_argument("release", help="release folder")
+    nearest.add_argument("record", type=int, help="position of a record")
+    nearest.add_argument("--k", type=int, default=10, help="how many (default 10)")
+    text = "Group the records by k-means."
+    cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
+    cluster.add_argument("release", help="release folder")
+    cluster.add_argument("clusters", type=int, help="how many groups")
+
+
+def _distance(options: Any) -> None:
+    from sfumato.releases.loading import load
+
+    found = load(options.release).distance(options.first, options.second)
+    low, high = (float(x) for x in found.interval(options.level))
+    facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
+    bar = f"{facts['value']:.6g} +- {facts['standard_error']:.3g}"
+    text = f"squared distance {bar} ({options.level:.0%}: {low:.6g} to {high:.6g})"
+    tell(options, facts | {"covers": found.covers}, f"{text}\n{found.covers}")
+
+
+def _nearest(options: Any) -> None:
+    from sfumato.releases.loading import load
+
+    found = load(options.release).nearest(options.record, options.k)
+    pairs = [(int(i), float(d)) for i, d in zip(found.indices, found.distances.value, strict=True)]
+    text = "\n".join(f"{i:10}   squared distance {d:.6g}" for i, d in pairs)
+    tell(options, {"nearest": [{"record": i, "squared_distance": d} for i, d in pairs]}, text)
+
+
+def _cluster(options: Any) -> None:
+    from sfumato.releases.loading import load
+
+    found = load(options.release).cluster(options.clusters)
+    sizes = [int((found.labels == group).sum()) for group in range(options.clusters)]
+    text = "\n".join(f"group {i}: {size:,} records" for i, size in enumerate(sizes))
+    tell(options, {"labels": found.labels.tolist(), "sizes": sizes}, text)

@@ -1,0 +1,73 @@
+"""What all commands share: a parser with one-line complaints, the options of a promise, and two ways of telling."""
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.guarantee import Guarantee
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the complaint."""
+        self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
+
+
+def command(commands: Any, name: str, text: str, example: str, run: Callable[[Any], None]) -> argparse.ArgumentParser:
+    """A subcommand with an example in its help and --json for machines."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text,
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def tell(options: Any, facts: dict[str, Any], text: str) -> None:
+    """Print facts for machines or text for people."""
+    print(json.dumps(facts, indent=2) if options.json else text)
+
+
+def add_promise(parser: argparse.ArgumentParser) -> None:
+    """The options of a guarantee."""
+    parser.add_argument(
+        "--epsilon", type=float, required=True, help="probabilities change by a factor of at most e^epsilon"
+    )
+    parser.add_argument("--delta", type=float, default=0.0, help="and beyond that by at most delta (default 0)")
+    parser.add_argument(
+        "--unit", choices=("attribute", "record"), default="record", help="what is protected (default record)"
+    )
+    parser.add_argument("--group", type=int, default=1, help="most rows one person owns (default 1)")
+    parser.add_argument(
+        "--change", choices=("box", "l1", "l2"), help="how a record may change (default: within bounds)"
+    )
+    parser.add_argument("--radius", type=float, help="radius of an l1 or l2 change, in weighted units")
+    parser.add_argument(
+        "--fresh", action="store_true", help="rest the guarantee on a projection drawn for this release"
+    )
+
+
+def promise(options: Any) -> "Guarantee":
+    """The guarantee that the options state."""
+    from sfumato.guarantee import Change, Guarantee
+
+    if options.radius is not None and options.change is None:
+        raise ParameterError(f"--radius {options.radius} needs --change l1 or --change l2")
+    return Guarantee(
+        epsilon=options.epsilon,
+        delta=options.delta,
+        unit=options.unit,
+        group=options.group,
+        change=None if options.change is None else Change(options.change, options.radius),
+        projection="fresh" if options.fresh else "fixed",
+    )

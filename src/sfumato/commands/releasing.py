@@ -1,0 +1,103 @@
+"""``sfumato release KIND``: make a private release of a table."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from sfumato.commands.asking import summary
+from sfumato.commands.parsing import add_promise, command, promise, tell
+
+if TYPE_CHECKING:
+    from sfumato.guarantee import Guarantee
+    from sfumato.mechanism import Recipe
+    from sfumato.schema import Schema
+
+
+def add_release(commands: Any) -> None:
+    """``sfumato release``, with one subcommand per kind."""
+    kinds = commands.add_parser("release", help="Make a private release of a table.").add_subparsers(
+        required=True, metavar="KIND"
+    )
+    _add_sketch(kinds)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", help="CSV or Parquet file, or a folder of Parquet files")
+    parser.add_argument("--schema", required=True, help="schema file (TOML)")
+    parser.add_argument("--out", required=True, help="folder to make")
+    add_promise(parser)
+
+
+def _add_sketch(kinds: Any) -> None:
+    parser = command(
+        kinds,
+        "sketch",
+        "Turn every record into a few noisy numbers that keep the distances between records.",
+        "sfumato release sketch people.csv --schema people.toml --epsilon 1 --unit attribute --out people.release",
+        _sketch,
+    )
+    _add_data(parser)
+    parser.add_argument("--dimension", type=int, help="numbers per record (default: the plan's, which is printed)")
+    parser.add_argument("--distance", type=float, help="the distance the plan is made for (default: a typical one)")
+    parser.add_argument(
+        "--projection", help="identity, gaussian, rademacher, achlioptas, sparse (default), orthonormal"
+    )
+    parser.add_argument("--noise", choices=("laplace", "gaussian"), help="default: the plan's, or laplace")
+    parser.add_argument("--sparsity", type=int, help="entries per row of a sparse projection (default 1)")
+    parser.add_argument("--seed", type=int, help="public seed of the projection (default: drawn)")
+    parser.add_argument("--keep-projection", action="store_true", help="do not publish the projection")
+
+
+def _sketch(options: Any) -> None:
+    from sfumato.mechanisms.sketch import Sketch
+    from sfumato.schema import Schema
+
+    schema, guarantee = Schema.read(options.schema), promise(options)
+    if options.dimension is None and options.projection is None:
+        _planned(options, schema, guarantee)
+        return
+    sketch = Sketch(
+        dimension=options.dimension,
+        projection=options.projection,
+        noise=options.noise or "laplace",
+        sparsity=options.sparsity,
+        seed=options.seed,
+        publish_projection=not options.keep_projection,
+    )
+    _make(options, schema, sketch, guarantee)
+
+
+def _planned(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
+    """Release the sketch that a plan puts first, and print the plan before anything is read."""
+    from dataclasses import replace
+
+    from sfumato.mechanisms.sketch import Sketch
+    from sfumato.planner import plan
+    from sfumato.tables import open_table
+
+    made = plan(
+        schema=schema, guarantee=guarantee, rows=open_table(options.data, schema).rows, distance=options.distance
+    )
+    made = made.only(lambda o: isinstance(o.mechanism, Sketch) and options.noise in (None, o.noise))
+    sketch = made.mechanism
+    assert isinstance(sketch, Sketch)
+    sketch = replace(sketch, publish_projection=not options.keep_projection)
+    if options.seed is not None:
+        sketch = replace(sketch, seed=options.seed)
+    if not options.json:
+        print(made.describe(), flush=True)
+    _make(options, schema, sketch, made.best.guarantee, {"plan": made.to_dict()})
+
+
+def _make(
+    options: Any, schema: "Schema", mechanism: "Recipe", guarantee: "Guarantee", facts: dict[str, Any] | None = None
+) -> None:
+    from sfumato.pipeline import release_to
+    from sfumato.progress import ProgressLine
+    from sfumato.tables import open_table
+
+    with ProgressLine(open_table(options.data, schema).rows) as progress:
+        made = release_to(
+            options.out, options.data, schema=schema, mechanism=mechanism, guarantee=guarantee, progress=progress
+        )
+    told = {"release": options.out, "manifest": made} | (facts or {})
+    tell(options, told, f"{summary(made)}\nwritten to {options.out}")

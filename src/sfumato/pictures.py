@@ -1,0 +1,80 @@
+"""Plots, through matplotlib: as SVG, PNG, or one HTML file that needs nothing else."""
+
+import html
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import MissingDependency, ParameterError
+from sfumato.planner import Plan
+
+_SHOWN = 7  # curves in one picture
+_COLOURS = ("#1b6ca8", "#c8553d", "#2a9d5c", "#8e5ea2", "#b08900", "#5a6572", "#d17ab0")
+
+
+def draw_plan(plan: Plan, path: str | Path) -> None:
+    """Predicted relative error of the best sketches over dimension, and of the best options over distance."""
+    with figure(path, plan.verdict, (11.0, 4.4)) as picture:
+        by_dimension, by_distance = picture.subplots(1, 2)
+        _over_dimension(plan, by_dimension)
+        _over_distance(plan, by_distance)
+
+
+def _over_dimension(plan: Plan, axes: Any) -> None:
+    squared = plan.distance**2
+    curves = sorted(plan.curves(), key=lambda c: min(e.variance(squared) for e in c.errors))[:_SHOWN]
+    for curve, colour in zip(curves, _COLOURS, strict=False):
+        relative = [np.sqrt(e.variance(squared)) / squared for e in curve.errors]
+        marker = "o" if len(relative) == 1 else None
+        axes.plot([s.dim_out for s in curve.shapes], relative, color=colour, marker=marker, label=curve.label)
+    axes.set(xscale="log", yscale="log", xlabel="numbers per record", ylabel="standard error / squared distance")
+    axes.set_title(f"at distance {plan.distance:.3g}")
+    axes.legend(fontsize=7, frameon=False)
+
+
+def _over_distance(plan: Plan, axes: Any) -> None:
+    distances = np.geomspace(plan.distance / 10, plan.distance * 10, 60)
+    for option, colour in zip(plan.options[:_SHOWN], _COLOURS, strict=False):
+        label = " ".join(filter(None, (option.name, option.family, str(option.dimension), option.noise)))
+        axes.plot(distances, [option.relative_error(float(r)) for r in distances], color=colour, label=label)
+    axes.axvline(plan.distance, color="#999999", linewidth=0.8, linestyle=":")
+    axes.axhline(1.0, color="#999999", linewidth=0.8, linestyle=":")
+    axes.set(xscale="log", yscale="log", xlabel="distance", ylabel="standard error / squared distance")
+    axes.set_title("the same options at other distances")
+    axes.legend(fontsize=7, frameon=False)
+
+
+@contextmanager
+def figure(path: str | Path, title: str, size: tuple[float, float]) -> Iterator[Any]:
+    """A matplotlib figure that is written to ``path`` when the block ends: .svg, .png or .html."""
+    kind = Path(path).suffix.lower().lstrip(".")
+    if kind not in ("svg", "png", "html"):
+        raise ParameterError(f"a picture is a file that ends in .svg, .png or .html, got {str(path)!r}")
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingDependency("plots need matplotlib: pip install 'sfumato[plot]'") from None
+    with rc_context({"svg.hashsalt": "sfumato", "svg.fonttype": "none", "font.size": 9}):
+        picture = Figure(figsize=size, layout="constrained")
+        yield picture
+        picture.suptitle(title, fontsize=9)
+        if kind == "html":
+            Path(path).write_text(_page(picture, title), encoding="utf-8")
+        else:
+            picture.savefig(path, dpi=130, metadata={"Date": None} if kind == "svg" else None)
+
+
+def _page(picture: Any, title: str) -> str:
+    drawn = io.StringIO()
+    picture.savefig(drawn, format="svg", metadata={"Date": None})
+    body = drawn.getvalue()
+    body = body[body.index("<svg") :]
+    safe = html.escape(title)
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{safe}</title>\n<p>{safe}</p>\n{body}</html>\n'
+    )
