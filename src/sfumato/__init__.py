@@ -6,6 +6,7 @@ from typing import Any
 _PUBLIC = {
     "Category": "columns",
     "Change": "guarantee",
+    "Components": "mechanisms.components",
     "Estimate": "estimate",
     "Flag": "columns",
     "Guarantee": "guarantee",

@@ -13,7 +13,7 @@ from sfumato.releases.sketch import SketchRelease
 
 AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
 
-_KINDS = {"sketch": SketchRelease, "distances": DistancesRelease}
+_KINDS = {"sketch": SketchRelease, "components": SketchRelease, "distances": DistancesRelease}
 
 
 def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.Array | None) -> AnyRelease:

@@ -112,12 +112,14 @@ class SketchRelease(Release):
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ; for schemas of flags of weight 1."""
         self._check_flags()
+        self._check_whole()
         a, b = self._images(first, second)
         return estimate.hamming(a, b, self.noise, self.geometry)
 
     def jaccard(self, first: Index, second: Index) -> Estimate:
         """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
         self._check_flags()
+        self._check_whole()
         a, b = self._images(first, second)
         return estimate.jaccard(a, b, self.noise, self.geometry)
 
@@ -141,3 +143,7 @@ class SketchRelease(Release):
 
     def _rows(self, records: Index) -> Floats:
         return self.array()[self._check(records)]
+
+    def _check_whole(self) -> None:
+        if self.geometry.family == "principal" and self.dimension < self.geometry.dim_in:
+            raise ReleaseError("components show the part of a record within their subspace, so flags cannot be counted")
