@@ -15,6 +15,7 @@ _PUBLIC = {
     "NoisyDistances": "mechanisms.distances",
     "ParameterError": "errors",
     "Projection": "projection",
+    "RandomizedResponse": "mechanisms.responses",
     "Real": "columns",
     "ReleaseError": "errors",
     "Schema": "schema",
