@@ -114,7 +114,7 @@ def test_the_noise_of_a_planned_release_is_the_predicted_one():
 
 def test_a_pure_promise_is_planned_with_pure_mechanisms_only():
     options = plan(columns=100, guarantee=Guarantee(epsilon=1.0, unit="attribute"), distance=3.0).options
-    assert {o.noise for o in options} == {"laplace"}
+    assert {o.noise for o in options} == {"laplace", "response"}
 
 
 def test_fresh_projections_are_planned_when_the_promise_allows_them():

@@ -1,4 +1,6 @@
-"""Exact randomized response: the truth with probability e^epsilon / (e^epsilon + m - 1), else another of m answers.
+"""Exact choices: randomized response, and the exponential mechanism at the end.
+
+Randomized response is the truth with probability e^epsilon / (e^epsilon + m - 1), else another of m answers.
 
 How: the truth is told if U < t, for a uniform U given bit by bit and the threshold t = e^epsilon / (e^epsilon + m - 1),
 whose bits are known from ball arithmetic. The first 64 bits settle it unless they are equal; then the next 64 bits of
@@ -11,7 +13,8 @@ exactly e^epsilon, 1 or e^-epsilon. No floating-point number takes part in a dra
 """
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from flint import arb
@@ -107,3 +110,30 @@ def uniform_of(drawn: NDArray[np.uint64], count: int, more: Callable[[int, int],
             turn += 1
         out[i] = further % count
     return out
+
+
+def choose(words: Words, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+    """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits), exactly.
+
+    A uniform U is compared with the cumulative probabilities, all of them balls; while U's interval and a ball overlap,
+    U gets 64 more bits and the balls as many.
+    """
+    check.positive(rate=rate)
+    first = words.position
+    known, length = int(words.draw(1).view(np.uint64)[0]), _WORD
+    for turn in itertools.count():
+        with precision(length + _WORD):
+            low, high = (arb(end) / arb(2) ** length for end in (known, known + 1))
+            ends = _cumulative(scores, arb(rate) / arb(2) ** bits)
+            if all(end <= low or end >= high for end in ends):
+                return sum(1 for end in ends if end <= low)
+        known, length = (known << _WORD) | words.more(first, turn), length + _WORD
+    raise AssertionError  # unreachable: count() has no end
+
+
+def _cumulative(scores: Sequence[int], rate: arb) -> list[arb]:
+    """Where each index but the last ends on [0, 1]."""
+    most = max(scores)
+    weights = [(rate * (score - most)).exp() for score in scores]
+    total = sum(weights, arb(0))
+    return list(itertools.accumulate(weight / total for weight in weights))[:-1]

@@ -17,7 +17,7 @@ from scipy import special
 
 from sfumato import profile
 from sfumato.calibration import least_level
-from sfumato.guarantee import Change
+from sfumato.guarantee import Change, Guarantee
 from sfumato.loss import Gaussian, Laplace
 from sfumato.moments import NoiseKind
 from sfumato.schema import Schema
@@ -166,6 +166,25 @@ def _largest_load(balls: int, bins: int) -> float:
 
 def _binomial_quantile(rank: float, trials: int, chance: float) -> float:
     return float(np.ceil(special.bdtrik(rank, trials, chance) - 1e-9))
+
+
+def distances_reach(order: int, guarantee: Guarantee, change: Change, domain: Domain, rows: int) -> float:
+    """How far one unit moves all squared distances of n records, in the l1 or l2 norm: see ``mechanisms.distances``."""
+    if change.kind == "attribute":
+        one = both = max(domain.widest**2, 2 * domain.category**2)
+    elif change.kind == "box":
+        one = both = domain.length**2
+    else:
+        one, both = (_farther(copies * (change.radius or 0.0), domain.length) for copies in (1, 2))
+    group = min(guarantee.group, rows)
+    counts = group * (rows - group), group * (group - 1) / 2
+    if order == 1:
+        return counts[0] * one + counts[1] * both
+    return math.hypot(math.sqrt(counts[0]) * one, math.sqrt(counts[1]) * both)
+
+
+def _farther(radius: float, diameter: float) -> float:
+    return diameter**2 if radius >= diameter else radius * (2 * diameter - radius)
 
 
 # ---- how much noise a promise asks for ------------------------------------------------------------------------------

@@ -13,14 +13,19 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from sfumato import check, forecast, moments
+from sfumato import check, forecast, moments, responding
+from sfumato.calibration import least_level
+from sfumato.choices import LARGEST_EPSILON
 from sfumato.errors import ParameterError
 from sfumato.forecast import Domain, Shape
 from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanism import Recipe
+from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances
+from sfumato.mechanisms.responses import RandomizedResponse, response_loss
 from sfumato.mechanisms.sketch import Noise, Sketch, effective_change
 from sfumato.moments import Geometry, NoiseLaw
 from sfumato.projection import Family, Order
+from sfumato.responding import DIFFERENT, FIRST, SAME, Answer, Channel, Questionnaire
 from sfumato.schema import Schema
 
 Purpose = Literal["distances", "nearest", "clustering"]
@@ -297,6 +302,9 @@ def quick_sketch(request: Request) -> Option:
 def _options(request: Request) -> Iterator[Option]:
     for option in _sketches(request):
         yield _drawn(option, request)
+    yield from _responses(request)
+    if request.purpose != "clustering":
+        yield from _distances(request)
 
 
 def _advice(draft: Plan, request: Request) -> Iterator[str]:
@@ -330,11 +338,11 @@ def _smaller_change(request: Request) -> Iterator[str]:
 
 
 def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float | None:
-    """The least factor (to 5%) at which the best sketch has the good relative error, or None below a million."""
+    """The least factor (to 5%) at which a sketch or responses have the good relative error, or None below a million."""
 
     def good(scale: float) -> bool:
-        found = quick_sketch(replace(request, guarantee=guarantee(scale), purpose="distances"))
-        return found.relative_error(request.distance) <= _GOOD
+        asked = replace(request, guarantee=guarantee(scale), purpose="distances")
+        return any(o.relative_error(request.distance) <= _GOOD for o in (quick_sketch(asked), *_responses(asked)))
 
     low, high = 1.0, 4.0
     while not good(high):
@@ -345,6 +353,128 @@ def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float 
         middle = math.sqrt(low * high)
         low, high = (low, middle) if good(middle) else (middle, high)
     return high
+
+
+# ---- baselines ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DistancesErrors:
+    """Of noise on the distances themselves: the same at every distance."""
+
+    law: NoiseLaw
+
+    def variance(self, squared: float) -> float:
+        """Of an estimated squared distance."""
+        del squared
+        return self.law.variance
+
+    def mistake(self, distance: float) -> float:
+        """Not predicted: how k-means fares on an embedding of noisy distances depends on all of them."""
+        del distance
+        return math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesErrors:
+    """Of randomized response: a variance where no column differs, one where all do, and a mix in between."""
+
+    same: float
+    different: float
+    most: float
+    scale: float
+
+    def variance(self, squared: float) -> float:
+        """Of an estimated squared distance, if columns of all kinds differ alike; independent of it for flags."""
+        return self.same + (self.different - self.same) * min(1.0, squared / self.most)
+
+    def mistake(self, distance: float) -> float:
+        """As for a sketch without projection: unbiased rows have independent errors of this scale."""
+        return float(forecast.normal_tail(np.array(distance / (2 * self.scale))))
+
+
+_COMPOSED_PLAN = 512  # values beyond which a plan adds up pure epsilons, for speed
+
+
+def _responses(request: Request) -> Iterator[Option]:
+    """Randomized response, for flags and categories."""
+    guarantee = replace(request.guarantee, projection="fixed")
+    if request.schema is None:
+        columns: tuple[Answer, ...] = (Answer(1, 0, 1.0),)
+        repeated = request.domain.dim
+        changed = _changed_flags(guarantee, repeated)
+    else:
+        try:
+            prepared = RandomizedResponse().prepare(request.schema, guarantee)
+        except ParameterError:
+            return
+        columns, repeated, changed = prepared.answers, 1, prepared.changed * guarantee.group
+    if not changed:
+        return
+    each = _epsilon_per_value(guarantee, changed)
+    errors = _responses_errors(columns, repeated, each)
+    numbers = None if request.rows is None else request.rows * len(columns) * repeated
+    yield Option(
+        mechanism=RandomizedResponse(),
+        guarantee=guarantee,
+        name="responses",
+        family="",
+        dimension=len(columns) * repeated,
+        noise="response",
+        noise_scale=errors.scale,
+        numbers=numbers,
+        errors=errors,
+    )
+
+
+def _changed_flags(guarantee: Guarantee, columns: int) -> tuple[int, ...]:
+    change = guarantee.allowed_change
+    if change.kind == "l2":
+        return ()
+    values = {"attribute": 1, "box": columns, "l1": math.floor(min(change.radius or 0.0, columns))}[change.kind]
+    return (2,) * (values * guarantee.group)
+
+
+def _epsilon_per_value(guarantee: Guarantee, changed: tuple[int, ...]) -> float:
+    """What each value gets: all of epsilon for one, a share or more of it for many."""
+    if len(changed) > _COMPOSED_PLAN or guarantee.delta == 0:
+        return min(LARGEST_EPSILON, guarantee.epsilon / len(changed))
+    level = least_level(
+        lambda level: response_loss(1 / level, changed), guarantee.epsilon, guarantee.delta, start=1 / guarantee.epsilon
+    )
+    return min(LARGEST_EPSILON, 1 / level)
+
+
+def _responses_errors(columns: tuple[Answer, ...], repeated: int, epsilon: float) -> ResponsesErrors:
+    law = Questionnaire(columns, epsilon).law(responding.DISTANCE, 2)
+    ends = [(SAME, DIFFERENT if answer.values > 1 else FIRST) for answer in columns]
+    same, different = (float(sum(law.variance[i, end[side]] for i, end in enumerate(ends))) for side in (0, 1))
+    most = float(sum(law.truth[i, far] for i, (_, far) in enumerate(ends)))
+    channels = [(Channel(epsilon, answer.categories), answer.weight) for answer in columns]
+    scale = max(w * math.sqrt(max(c.keep * (1 - c.keep), c.other * (1 - c.other))) / c.gap for c, w in channels)
+    return ResponsesErrors(same * repeated, different * repeated, most * repeated, scale)
+
+
+def _distances(request: Request) -> Iterator[Option]:
+    """Noise on all pairs, while there are not too many of them."""
+    guarantee, rows = replace(request.guarantee, projection="fixed"), request.rows
+    if rows is None or not 2 <= rows <= MOST_ROWS:
+        return
+    change = _change(request, guarantee)
+    for noise in _noises(guarantee):
+        level = forecast.fixed_level(noise, guarantee.epsilon, guarantee.delta)
+        reach = forecast.distances_reach(1 if noise == "laplace" else 2, guarantee, change, request.domain, rows)
+        yield Option(
+            mechanism=NoisyDistances(noise=noise),
+            guarantee=guarantee,
+            name="distances",
+            family="",
+            dimension=rows - 1,
+            noise=noise,
+            noise_scale=level * reach,
+            numbers=rows * (rows - 1) // 2,
+            errors=DistancesErrors(NoiseLaw(noise, level * reach)),
+        )
 
 
 # ---- sketches -------------------------------------------------------------------------------------------------------
@@ -377,10 +507,9 @@ def _sketches(request: Request, *, quick: bool = False) -> Iterator[Option]:
 
 def _curves(request: Request, *, quick: bool = False) -> Iterator[Curve]:
     guarantee, domain = request.guarantee, request.domain
-    noises: tuple[Noise, ...] = ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
     fixed = replace(guarantee, projection="fixed")
-    change = fixed.allowed_change if request.schema is None else effective_change(request.schema, fixed)
-    for noise in noises:
+    change = _change(request, fixed)
+    for noise in _noises(guarantee):
         level = forecast.fixed_level(noise, guarantee.epsilon, guarantee.delta)
         order: Order = 1 if noise == "laplace" else 2
         people = float(guarantee.group) if order == 1 else math.sqrt(guarantee.group)
@@ -390,6 +519,14 @@ def _curves(request: Request, *, quick: bool = False) -> Iterator[Curve]:
             yield from _curve(request, fixed, noise, zip(shapes, scales, strict=True))
     if guarantee.projection == "fresh" and guarantee.group == 1:
         yield from _fresh(request, change.radius or 0.0)
+
+
+def _noises(guarantee: Guarantee) -> tuple[Noise, ...]:
+    return ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
+
+
+def _change(request: Request, guarantee: Guarantee) -> Change:
+    return guarantee.allowed_change if request.schema is None else effective_change(request.schema, guarantee)
 
 
 def _fresh(request: Request, radius: float) -> Iterator[Curve]:

@@ -99,6 +99,15 @@ def _changed(answers: tuple[Answer, ...], guarantee: Guarantee) -> tuple[int, ..
     return tuple(sizes[:flags])
 
 
+def response_loss(epsilon: float, changed: tuple[int, ...]) -> Loss:
+    """The loss of answers of this epsilon where values with so many answers each may all change."""
+    if len(changed) == 1:
+        return Response(epsilon, changed[0])
+    if len(changed) > _COMPOSED:
+        return Pure(epsilon * len(changed) * (1 + 2.0**-50))
+    return Responses(epsilon, changed)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedResponses:
     """Randomized response whose columns are known; level = 1 / epsilon0, epsilon0 the epsilon of each value.
@@ -117,12 +126,7 @@ class PreparedResponses:
 
     def loss(self, level: float) -> Loss:
         """The loss of a run with epsilon0 = 1 / level for each value."""
-        each, values = self.epsilon_per_value(level), len(self.changed) * self.guarantee.group
-        if values == 1:
-            return Response(each, self.changed[0])
-        if values > _COMPOSED:
-            return Pure(each * values * (1 + 2.0**-50))
-        return Responses(each, self.changed * self.guarantee.group)
+        return response_loss(self.epsilon_per_value(level), self.changed * self.guarantee.group)
 
     def facts(self, level: float) -> Manifest:
         """What the manifest says of a run at this level."""
@@ -143,6 +147,7 @@ class PreparedResponses:
             )
         parameters = f"responses {self.guarantee!r} {each.hex()} {self.schema.digest}"
         sizes = np.array([answer.categories for answer in self.answers])
+
         def one(position: int, block: NDArray[np.float64]) -> Codes:
             truth = responding.codes(self.schema, block)
             words, out = secret.words(parameters, position, truth), np.empty(truth.shape, np.int32)
