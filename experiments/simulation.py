@@ -33,17 +33,16 @@ def noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> Floats
     return rng.normal(size=shape) if kind == "gaussian" else rng.laplace(0, 1 / math.sqrt(2), shape)
 
 
-def standard_error(family: str, v: Floats, k: int, kind: str, scales: Floats, count: int, seed: int) -> float:
-    """Root mean square error of ``count`` recovered squared distances, each with its own projection and noise scale."""
+def standard_error(family: str, v: Floats, k: int, kind: str, scale: float, count: int, seed: int) -> float:
+    """Root mean square error of ``count`` recovered squared distances, each with its own projection."""
     rng = np.random.default_rng(seed)
     chunk = max(1, min(count, 4_000_000 // (max(k, 1) * v.size)))
     squares, done = 0.0, 0
     while done < count:
         size = min(chunk, count - done)
-        scale = rng.choice(scales, size)[:, None]
         w = images(family, v, k, size, rng)
         z = w + scale * (noise(kind, w.shape, rng) - noise(kind, w.shape, rng))
-        found = np.sum(z * z, axis=1) - 2 * w.shape[1] * scale[:, 0] ** 2
+        found = np.sum(z * z, axis=1) - 2 * w.shape[1] * scale**2
         squares += float(np.sum((found - v @ v) ** 2))
         done += size
     return math.sqrt(squares / count)

@@ -7,7 +7,7 @@ told from what. Planning touches no data and costs no budget; predictions use th
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -158,13 +158,16 @@ class Plan:
         """Every dimension of every sketch that was considered, for pictures."""
         return tuple(_curves(self.request))
 
-    def all_sketches(self) -> list[Option]:
-        """Every point of every curve as an option, with typical sensitivities."""
-        return [
+    def all_sketches(self, dimensions: Container[int] | None = None) -> list[Option]:
+        """Every point of every curve as an option, with typical sensitivities; or those of some dimensions, drawn."""
+        options = [
             _option(self.request, curve.guarantee, errors, shape)
             for curve in self.curves()
             for errors, shape in zip(curve.errors, curve.shapes, strict=True)
         ]
+        return (
+            options if dimensions is None else [_drawn(o, self.request) for o in options if o.dimension in dimensions]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
