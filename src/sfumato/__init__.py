@@ -6,8 +6,11 @@ from typing import Any
 _PUBLIC = {
     "Category": "columns",
     "Change": "guarantee",
+    "EdgeNoise": "mechanisms.pairs",
+    "EdgeResponse": "mechanisms.pairs",
     "Estimate": "estimate",
     "Flag": "columns",
+    "GraphSketch": "mechanisms.graph",
     "Guarantee": "guarantee",
     "Id": "columns",
     "ParameterError": "errors",

@@ -8,11 +8,17 @@ from numpy.typing import NDArray
 
 from sfumato import storage
 from sfumato.manifest import Manifest
+from sfumato.releases.graph import GraphSketchRelease, PairsRelease
 from sfumato.releases.sketch import SketchRelease
 
 AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
 
-_KINDS = {"sketch": SketchRelease}
+_KINDS: dict[str, Any] = {
+    "sketch": SketchRelease,
+    "graph-sketch": GraphSketchRelease,
+    "graph-noise": PairsRelease,
+    "graph-responses": PairsRelease,
+}
 
 
 def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.Array | None) -> AnyRelease:
