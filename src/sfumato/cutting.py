@@ -28,7 +28,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Number: TypeAlias = Any  # a float or an array of them
 Quantile: TypeAlias = Callable[[float], Number]  # probability left out on one side -> number of standard errors
 
-_MANY = 100.0  # flips, in effect, from which the sum of flips is called normal
+_MANY = 10.0  # flips, in effect, from which a sum of flips is compared with a normal law at all
 
 
 # ---- variances ------------------------------------------------------------------------------------------------------
@@ -103,8 +103,8 @@ class PairNoise:
     """Independent noise on every pair: its variance, its excess kurtosis, and for flips the largest error of a pair.
 
     ``quantile`` gives interval ends in standard errors. Laplace and Gaussian noise: the Cornish-Fisher quantile of a
-    sum with that kurtosis, never below the normal one. Flips: normal where there are many; otherwise Bernstein's
-    inequality, which is proved and wide.
+    sum with that kurtosis, never below the normal one. Flips: where there are many, that of a sum with the largest
+    skewness it can have, to either side, and half a flip more; otherwise Bernstein's inequality, proved and wide.
     """
 
     variance: float
@@ -133,9 +133,10 @@ class PairNoise:
             z = -float(special.ndtri(tail))
             if self.largest is None:
                 return np.maximum(z, z + (z**3 - 3 * z) * self.kurtosis * concentration / 24)
-            step = self.largest / math.sqrt(self.variance) * np.sqrt(concentration) * math.log(1 / tail) / 3
-            proved = step + np.sqrt(step**2 + 2 * math.log(1 / tail))
-            return np.where(self.largest**2 * concentration * _MANY <= self.variance, z, proved)
+            flip, log = self.largest * np.sqrt(concentration / self.variance), math.log(1 / tail)
+            proved = flip * log / 3 + np.sqrt((flip * log / 3) ** 2 + 2 * log)
+            close = z + max(z**2 - 1, 0.0) * flip / 6 + flip / 2
+            return np.where(flip**2 * _MANY <= 1, np.minimum(close, proved), proved)
 
         return standard_errors
 

@@ -116,7 +116,7 @@ def _graph_agrees(manifest: Manifest) -> bool:
     if manifest["kind"] == "graph-sketch":
         ridge = mechanism["ridge"]
         fits &= type(mechanism["rows"]) is int and manifest["numerics"] == "idealized" and ridge < vertices
-        return fits and 2 * (1 - ridge / vertices) / ridge <= mechanism["ratio"] * (1 + 1e-9)
+        return fits and abs(ridge * (mechanism["ratio"] + 2 / vertices) / 2 - 1) < 1e-9
     if manifest["kind"] == "graph-noise":
         root = math.sqrt(2) if mechanism["noise"] == "laplace" else 1
         return fits and abs(mechanism["standard_deviation"] / mechanism["scale"] / root - 1) < 1e-9

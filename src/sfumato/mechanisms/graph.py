@@ -38,7 +38,7 @@ from sfumato.secret import Secret
 
 Floats = NDArray[np.float64]
 
-_TOGETHER = 8  # sketch rows that share a pass over the edges
+_TOGETHER = (8, 1 << 16)  # sketch rows that share a pass over the edges, at least; and numbers, for small graphs
 _EDGES = 1 << 16  # edges at a time, at least
 _CELLS = 1 << 22  # of a published block
 _GRID_BITS = 16  # published numbers are multiples of about 2^-16 of the ridge's standard deviation
@@ -223,8 +223,9 @@ class _Sampler:
         threads = min(4, os.cpu_count() or 1)
         with ThreadPoolExecutor(threads) as pool:
             waiting: deque[Future[None]] = deque()
-            for start in range(0, rows, _TOGETHER):
-                waiting.append(pool.submit(self._fill, whole[start : start + _TOGETHER], start))
+            together = max(_TOGETHER[0], _TOGETHER[1] // n)
+            for start in range(0, rows, together):
+                waiting.append(pool.submit(self._fill, whole[start : start + together], start))
                 if len(waiting) > threads:
                     waiting.popleft().result()
             while waiting:
