@@ -341,6 +341,7 @@ def test_the_verdict_on_small_graphs_says_what_would_do():
     poor = small_graph(40, 119, 1.0, 1e-6)
     assert poor.share == pytest.approx(1 - cutplan.sketch_ridge(40, 119, 1.0, 1e-6) / 40)
     assert not poor.enough
+    assert poor.floor == pytest.approx(math.sqrt(2 / 119) * 39 * (1 / poor.share - 1))
     assert small_graph(poor.vertices, 119, 1.0, 1e-6).share == pytest.approx(0.5, abs=0.01)
     assert small_graph(poor.vertices, 119, 1.0, 1e-6).enough
     assert small_graph(40, 119, poor.epsilon * 1.0001, 1e-6).enough

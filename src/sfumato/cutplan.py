@@ -95,12 +95,14 @@ class Verdict:
     """How much of a graph a sketch would show, and what alone would raise that to half; None: nothing would.
 
     share    : 1 - w/n, the fraction of the graph in what is shown; the rest is the complete graph.
+    floor    : the standard error of the degree of a vertex without edges; that of any other degree is larger.
     epsilon  : the least that gives half, at these rows and vertices.
     rows     : the most that leave half, at this epsilon.
     vertices : the least of which half is shown, at this epsilon and these rows.
     """
 
     share: float
+    floor: float
     enough: bool
     epsilon: float | None
     rows: int | None
@@ -108,7 +110,10 @@ class Verdict:
 
     def describe(self) -> str:
         """The verdict in plain words."""
-        shown = f"the sketch shows {self.share:.1%} of the graph and {1 - self.share:.1%} of the complete graph"
+        shown = (
+            f"the sketch shows {self.share:.1%} of the graph and {1 - self.share:.1%} of the complete graph, "
+            f"and no degree to better than +-{self.floor:.3g}"
+        )
         if self.enough:
             return f"{shown}."
         ways = [f"epsilon={self.epsilon:.3g}"] if self.epsilon is not None else []
@@ -125,10 +130,12 @@ def small_graph(vertices: int, rows: int, epsilon: float, delta: float) -> Verdi
     check.whole(2, vertices=vertices)
     check.whole(1, rows=rows)
     share = 1 - sketch_ridge(vertices, rows, epsilon, delta) / vertices
+    lonely = CutQuestion(vertices=vertices, side=1, weight=0.0)
     half = 2 / vertices
     wanted = math.ceil(vertices * (1 - share) / share) if share > 0 else None
     return Verdict(
         share=share,
+        floor=math.sqrt(sketch_variance(lonely, rows, epsilon, delta)),
         enough=share >= _SHARE,
         epsilon=_or_none(lambda: least_epsilon(ChiSquare(rows=rows, ratio=half), delta)),
         rows=_most_rows(half, epsilon, delta),

@@ -66,7 +66,9 @@ class GraphRelease(Release):
     def conductance(self, vertices: Index) -> Estimate:
         """The cut over the smaller of the two sides' volumes (sums of degrees), in [0, 1].
 
-        Error: by linearisation, with Fieller's intervals. NaN where the volume's estimate is not positive.
+        Error: by linearisation, with Fieller's intervals. NaN where the volume's estimate is not positive. For a
+        sketch the means over its rows are taken as normal: simulated, 95% bars cover 94% to 95% from 119 rows on, but
+        only 90% at 30 rows and 88% at 10.
         """
         return self._conductance(self._indicator(vertices))
 
