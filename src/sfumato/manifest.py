@@ -16,6 +16,7 @@ from sfumato.schema import Schema
 Manifest: TypeAlias = dict[str, Any]
 
 FORMAT, VERSION = "sfumato-release", 1
+_GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
 
@@ -82,8 +83,11 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
     """What the JSON Schema cannot say: whole numbers, a guarantee and a schema that can be, numbers that agree."""
     try:
         read_guarantee(manifest["guarantee"])
-        schema = Schema.from_dict(manifest["schema"])
-        sound = type(manifest["rows"]) is int and _agrees(manifest, schema)
+        if manifest["kind"] in _GRAPHS:
+            sound = type(manifest["rows"]) is int and _graph_agrees(manifest)
+        else:
+            schema = Schema.from_dict(manifest["schema"])
+            sound = type(manifest["rows"]) is int and _agrees(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
@@ -105,6 +109,20 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
     return fits and set(manifest["files"]) == listed
 
 
+def _graph_agrees(manifest: Manifest) -> bool:
+    """Whether unit, ridge or noise, and files say the same thing."""
+    mechanism, vertices = manifest["mechanism"], manifest["rows"]
+    fits = set(manifest["files"]) == {"data.parquet"} and manifest["guarantee"]["unit"] == "edge"
+    if manifest["kind"] == "graph-sketch":
+        ridge = mechanism["ridge"]
+        fits &= type(mechanism["rows"]) is int and manifest["numerics"] == "idealized" and ridge < vertices
+        return fits and abs(ridge * (mechanism["ratio"] + 2 / vertices) / 2 - 1) < 1e-9
+    if manifest["kind"] == "graph-noise":
+        root = math.sqrt(2) if mechanism["noise"] == "laplace" else 1
+        return fits and abs(mechanism["standard_deviation"] / mechanism["scale"] / root - 1) < 1e-9
+    return fits and abs(mechanism["keep"] * (1 + math.exp(-mechanism["epsilon_per_value"])) - 1) < 1e-9
+
+
 def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
     schema = json.loads(resources.files("sfumato").joinpath("manifest.schema.json").read_text(encoding="utf-8"))
     try:
@@ -117,6 +135,8 @@ def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
 def contents(manifest: Manifest) -> str:
     """What a release holds, in one sentence."""
     kind, rows, mechanism = manifest["kind"], manifest["rows"], manifest["mechanism"]
+    if kind in _GRAPHS:
+        return _graph_contents(manifest)
     if kind == "responses":
         keep = sorted(mechanism["keep"])
         odds = f"{keep[0]:.4g}" if keep[0] == keep[-1] else f"{keep[0]:.4g} to {keep[-1]:.4g}"
@@ -137,10 +157,26 @@ def contents(manifest: Manifest) -> str:
     return f"{shape} {made}, with {noise}"
 
 
+def _graph_contents(manifest: Manifest) -> str:
+    vertices, mechanism = manifest["rows"], manifest["mechanism"]
+    if manifest["kind"] == "graph-sketch":
+        return (
+            f"a graph of {vertices:,} vertices as {mechanism['rows']} Gaussian numbers for each, whose law mixes "
+            f"{mechanism['ridge'] / vertices:.2%} of the complete graph into it"
+        )
+    pairs = f"all {vertices * (vertices - 1) // 2:,} pairs of {vertices:,} vertices"
+    if manifest["kind"] == "graph-noise":
+        noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g}"
+        return f"the edge weights of {pairs}, with {noise} on each"
+    return f"whether there is an edge, for {pairs}, each answer true with probability {mechanism['keep']:.4g}"
+
+
 def moves(manifest: Manifest) -> str:
     """How far one unit moves what is published."""
     mechanism = manifest["mechanism"]
-    if manifest["kind"] == "responses":
+    if manifest["kind"] == "graph-sketch":
+        return f"one edge changes the variance of the rows along it by a factor of at most {1 + mechanism['ratio']:.6g}"
+    if manifest["kind"] in ("responses", "graph-responses"):
         return f"each answer is given with epsilon {mechanism['epsilon_per_value']:.6g}"
     if "radius" in mechanism:
         return (
@@ -153,6 +189,12 @@ _USE = {
     "responses": """    release.hamming([0], [1]).interval(0.95)  in how many flags two records differ, with error bars
     release.nearest(0, k=10)                  the records most like the first
     release.table()                           the answers themselves""",
+    **dict.fromkeys(
+        _GRAPHS,
+        """    release.cut([0, 1, 2]).interval(0.95)     weight of the edges that leave a set, with error bars
+    release.conductance([0, 1, 2])            the same over the smaller side's volume
+    release.laplacian_quadratic_form(x)       sum of weight * (x_u - x_v)^2 over the edges""",
+    ),
     "distances": """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
     release.nearest(0, k=10)                  the records most like the first
     release.cleaned()                         the nearest distances that points in space can have""",
@@ -162,11 +204,17 @@ _USE_NUMBERS = """    release.distance(0, 1).interval(0.95)     squared distance
     release.array()                           the numbers themselves"""
 
 
+_UNPROTECTED = {
+    False: "The number of records, the order of the rows, and public ids",
+    True: "The number of vertices, their numbering, and all edges of one vertex taken together",
+}
+
+
 def plain_words(manifest: Manifest) -> str:
     """README.txt: the promise, what it does not cover, and how to use the release."""
     guarantee = read_guarantee(manifest["guarantee"])
     warnings = "".join(f"  ! {line}\n" for line in manifest["warnings"]) or "  none\n"
-    kept = ""
+    kept, graph = "", manifest["kind"] in _GRAPHS
     if "projection" in manifest:
         kept = (
             f"\nThe projection is {'published here' if manifest['projection']['published'] else 'kept by the owner'}."
@@ -177,13 +225,13 @@ THE PROMISE
 {guarantee.describe()}
 epsilon = {guarantee.epsilon!r}, delta = {guarantee.delta!r},
 unit = {guarantee.unit}, neighbours = {guarantee.neighbours},
-change = {guarantee.allowed_change.describe()}, projection = {guarantee.projection}.
+change = {guarantee.describe_change()}{"" if graph else f", projection = {guarantee.projection}"}.
 
 WHAT IS HERE
 data.parquet: {contents(manifest)}.{kept}
 
 WHAT THE PROMISE DOES NOT COVER
-The number of records, the order of the rows, and public ids are not protected. Other releases of the same data add up.
+{_UNPROTECTED[graph]} are not protected. Other releases of the same data add up.
 Randomness: {manifest["randomness"]}.
 Warnings:
 {warnings}
@@ -199,6 +247,15 @@ _PRODUCTS = {
     "components": "Sketches of records",
     "responses": "Perturbed records",
     "distances": "Perturbed distances between records",
+    "graph-sketch": "Sketch of a graph",
+    "graph-noise": "Perturbed edges of a graph",
+    "graph-responses": "Perturbed edges of a graph",
+}
+
+
+_NUMERICS = {
+    "exact": "on an integer lattice, exact to the last bit (no floating-point noise)",
+    "idealized": "proved for real numbers, computed in doubles, rounded to a coarse grid",
 }
 
 
@@ -210,10 +267,14 @@ def registry_entry(manifest: Manifest) -> str:
         f"      delta: {guarantee.delta!r}\n" if guarantee.delta else ""
     )
     text = {
-        "domain": f"Tables of {len(manifest['schema']['columns'])} declared columns, clipped to public bounds.",
-        "unprotected": "The number and order of the records, the schema and its bounds, public ids.",
-        "unit": f"{guarantee.unit}: {guarantee.allowed_change.describe()}. Neighbours: {guarantee.neighbours}.",
-        "mechanisms": f"{contents(manifest)}; on an integer lattice, exact to the last bit (no floating-point noise).",
+        "domain": f"Tables of {len(manifest['schema']['columns'])} declared columns, clipped to public bounds."
+        if "schema" in manifest
+        else f"Undirected graphs on {manifest['rows']} vertices with edge weights clipped to [0, 1].",
+        "unprotected": "The number and order of the records, the schema and its bounds, public ids."
+        if "schema" in manifest
+        else _UNPROTECTED[True] + ".",
+        "unit": f"{guarantee.unit}: {guarantee.describe_change()}. Neighbours: {guarantee.neighbours}.",
+        "mechanisms": f"{contents(manifest)}; {_NUMERICS[manifest['numerics']]}.",
         "accounting": "; ".join(manifest["warnings"]) or "A single release.",
     }
     quoted = {key: json.dumps(value) for key, value in text.items()}
