@@ -15,7 +15,8 @@ from sfumato.calibration import calibrate
 from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.moments import Geometry, NoiseLaw, distance_variance
-from sfumato.planner import Option, plan
+from sfumato.option import Option
+from sfumato.planner import plan
 from sfumato.projection import Family
 from sfumato.schema import Schema
 from simulation import standard_error

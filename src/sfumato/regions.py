@@ -14,7 +14,8 @@ from sfumato.calibration import least_epsilon
 from sfumato.guarantee import Guarantee
 from sfumato.loss import Gaussian
 from sfumato.moments import Geometry, NoiseLaw
-from sfumato.planner import Option, Plan, plan
+from sfumato.option import Option
+from sfumato.planner import Plan, plan
 
 NAMES = ("sketch", "responses", "distances")
 

@@ -18,10 +18,15 @@ def add_plan(commands: Any) -> None:
     parser.add_argument("--columns", type=int, help="instead of a schema: this many flags")
     add_promise(parser)
     parser.add_argument(
-        "--purpose", default="distances", choices=("distances", "nearest", "clustering"), help="default distances"
+        "--purpose",
+        default="distances",
+        choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts"),
+        help="default distances",
     )
-    parser.add_argument("--rows", type=int, help="number of records")
-    parser.add_argument("--distance", type=float, help="the distance that matters (default: a typical one)")
+    parser.add_argument("--rows", type=int, help="number of records, or of vertices")
+    parser.add_argument(
+        "--distance", type=float, help="the scale that matters: a distance, a deviation, or the weight of a cut"
+    )
     parser.add_argument("--largest-dimension", type=int, help="most numbers per record")
     parser.add_argument("--plot", metavar="FILE", help="also draw the errors: .svg, .png or .html")
 
