@@ -6,6 +6,7 @@ from typing import Any
 _PUBLIC = {
     "Category": "columns",
     "Change": "guarantee",
+    "ChosenSketch": "mechanisms.chosen",
     "Components": "mechanisms.components",
     "EdgeNoise": "mechanisms.pairs",
     "EdgeResponse": "mechanisms.pairs",

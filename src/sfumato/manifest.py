@@ -182,7 +182,10 @@ def moves(manifest: Manifest) -> str:
         return (
             f"one unit moves a record by at most {mechanism['radius']:.6g} before a projection drawn for this release"
         )
-    return f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}"
+    chosen = ""
+    if "choice" in mechanism:
+        chosen = f"; {mechanism['choice']['epsilon']:g} of epsilon went to choosing how many numbers a record becomes"
+    return f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}{chosen}"
 
 
 _USE = {

@@ -42,6 +42,12 @@ def _add_sketch(kinds: Any) -> None:
     parser.add_argument("--dimension", type=int, help="numbers per record (default: the plan's, which is printed)")
     parser.add_argument("--distance", type=float, help="the distance the plan is made for (default: a typical one)")
     parser.add_argument(
+        "--choose-dimension",
+        type=float,
+        metavar="EPSILON",
+        help="let the private data choose the dimension, at a cost of this part of epsilon",
+    )
+    parser.add_argument(
         "--projection", help="identity, gaussian, rademacher, achlioptas, sparse (default), orthonormal"
     )
     parser.add_argument("--noise", choices=("laplace", "gaussian"), help="default: the plan's, or laplace")
@@ -123,6 +129,9 @@ def _sketch(options: Any) -> None:
     from sfumato.schema import Schema
 
     schema, guarantee = Schema.read(options.schema), promise(options)
+    if options.choose_dimension is not None:
+        _chosen(options, schema, guarantee)
+        return
     if options.dimension is None and options.projection is None:
         _planned(options, schema, guarantee)
         return
@@ -135,6 +144,22 @@ def _sketch(options: Any) -> None:
         publish_projection=not options.keep_projection,
     )
     _make(options, schema, sketch, guarantee)
+
+
+def _chosen(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
+    from sfumato.errors import ParameterError
+    from sfumato.mechanisms.chosen import ChosenSketch
+    from sfumato.mechanisms.sketch import Sketch
+
+    if options.dimension is not None:
+        raise ParameterError("--choose-dimension lets the data choose, so it cannot go with --dimension")
+    sketch = Sketch(
+        dimension=1,
+        projection=options.projection,
+        noise=options.noise or "laplace",
+        publish_projection=not options.keep_projection,
+    )
+    _make(options, schema, ChosenSketch(choice=options.choose_dimension, sketch=sketch), guarantee)
 
 
 def _planned(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:

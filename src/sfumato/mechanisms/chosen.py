@@ -86,14 +86,17 @@ class PreparedChoice:
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
         """Choose, then sketch: the rows are read twice, and clipped both times."""
-        scores = rows.sum(self._scorer(level))
-        parameters = f"dimension {self.recipe!r} {self.guarantee!r} {self.schema.digest}"
-        rate = self.recipe.choice / (2 * self.guarantee.group)
-        chosen = choices.choose(secret.words(parameters, 0, scores), scores.tolist(), rate, bits=_FINEST)
-        published = self.sketches[chosen].run(rows, level, secret)
+        published = self.sketches[self.choose(rows, level, secret)].run(rows, level, secret)
         choice = {"epsilon": self.recipe.choice, "candidates": [s.dimension for s in self.sketches]}
         mechanism = published.facts["mechanism"] | {"choice": choice}
         return replace(published, facts=published.facts | {"mechanism": mechanism})
+
+    def choose(self, rows: Rows, level: float, secret: Secret) -> int:
+        """The place of one candidate. Guarantee: Pure(choice), as stated at the top."""
+        scores = rows.sum(self._scorer(level))
+        parameters = f"dimension {self.recipe!r} {self.guarantee!r} {self.schema.digest}"
+        rate = self.recipe.choice / (2 * self.guarantee.group)
+        return choices.choose(secret.words(parameters, 0, scores), scores.tolist(), rate, bits=_FINEST)
 
     def _scorer(self, level: float) -> Callable[[int, Floats], Integers]:
         """From a block to the summed scores of its pairs, in units of 2^-20."""
