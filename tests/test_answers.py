@@ -296,6 +296,16 @@ def test_intervals_stay_in_the_range_and_hold_together():
             assert (low <= high).all()
 
 
+def test_what_is_known_of_a_public_row_cuts_the_interval():
+    """Nothing is further from no value than one value is: w^2, not 2 w^2."""
+    columns = (Answer(5, 5, 1.0), Answer(3, 3, 2.0)) * 4
+    form, codes = Questionnaire(columns, 0.01), np.array([[5, 3] * 4, [0, 0] * 4, [5, 0] * 4])
+    _, high = answers.squared_norm(codes, form).interval(1 - 1e-9)
+    assert (high <= 4 * (1 + 4) + 1e-9).all()
+    _, high = answers.squared_distance_to_public(codes, np.zeros_like(codes), form).interval(1 - 1e-9)
+    assert (high > 4 * (1 + 4)).all()
+
+
 def test_rows_that_do_not_fit_are_refused():
     form = Questionnaire((FLAG,) * 3, 1.0)
     for a, b in (((2, 4), (2, 4)), ((2, 3), (1, 3)), ((1, 2, 3), (1, 2, 3))):
