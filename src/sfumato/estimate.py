@@ -53,9 +53,10 @@ class Estimate:
 
         Each entry by itself, or with ``simultaneous`` all entries of this estimate at once (Bonferroni: right for any
         dependence between them, such as the projection they share).
-        Laws are matched by their moments, for differences spread over many columns. A sparse projection of rows that
-        differ in a few columns only (fewer than about sqrt(k)) errs in jumps, when two of them collide; bars then cover
-        less than they say (simulated: 92.5% for 95% with 5 columns and k = 128).
+        For lengths the law of the estimate is computed (``lengths``): 95% intervals cover 95% for differences spread
+        over many columns. What they cannot know, and what they do then, is in ``intervals``: a sparse projection of
+        rows that differ in a few columns makes them cautious, and at simultaneous levels leaves the upper end open
+        (infinite) where nothing stands out of the noise.
         """
         if not 0 < level < 1:
             raise check.fail("level", level, "strictly between 0 and 1")

@@ -17,14 +17,12 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sfumato.lengths import Floats, LengthLaw
 from sfumato.moments import length_variance
 
 Ends: TypeAlias = tuple[Floats, Floats]
-Whole: TypeAlias = NDArray[np.int64]
 
 _NEAR = 4.0  # lengths below this many standard errors of length 0 share their tails unevenly
 _EXACT = 0.02  # tails above this are held to their level; smaller ones (simultaneous levels) err on the cautious side
@@ -99,8 +97,11 @@ def _of_images(tail: float, seen: Seen, law: LengthLaw) -> Ends:
 
 
 def _caution(tail: float) -> float:
-    """By how many standard errors an image is taken for more concentrated than it looks: none at 95%, up to two."""
-    return float(np.clip(-special.ndtri(tail) - 1.96, 0.0, 2.0))
+    """By how many standard errors an image is taken for more concentrated than it looks: half a one at 95%, up to 2.5.
+
+    Half a one makes up for the luck that an image and its concentration share (simulated).
+    """
+    return float(0.5 + np.clip(-special.ndtri(tail) - 1.96, 0.0, 2.0))
 
 
 def _concentration(seen: Seen, law: LengthLaw) -> tuple[Floats, Floats]:
@@ -134,7 +135,7 @@ def _widened(tail: float, seen: Seen, law: LengthLaw, ends: Ends) -> Ends:
     k = law.geometry.dim_out
     least, most = _collisions(k, law.geometry.dim_in, tail / 2)
     middle, error = _concentration(seen, law)
-    surely = np.clip(middle + 2 * (_caution(tail) - 1) * error, 1 / (2 * k), 1.0)
+    surely = np.clip(middle + 2 * (_caution(tail) - 1.5) * error, 1 / (2 * k), 1.0)
     columns = np.ceil(1 / surely - 1e-3).astype(np.int64)
     few, index = columns <= len(least), np.minimum(columns, len(least)) - 1
     image_low, image_high = _of_images(tail / 2, seen, law)

@@ -101,26 +101,35 @@ def _table(unit: LengthLaw, concentration: float) -> Floats:
 def _given_image(unit: LengthLaw, squared: float, concentration: float) -> Floats:
     """Quantiles of ||w + e||^2 for ||w||^2 = squared, standardised."""
     k = unit.geometry.dim_out
-    cells = 1 << (12 if k >= 8 else 13)
+    cells = 1 << max(12, 17 - k.bit_length())  # the fewer squares, the less their rounding averages out
     deviation = float(unit.of_image.deviation(np.asarray(squared)))
     step, below = deviation * _REACH / cells, deviation * _BELOW
     transform, start = np.ones(cells // 2 + 1, complex), 0
     for share, count in _shares(k, concentration):
-        centre = math.sqrt(share * squared)
-        first = max(0, math.floor((centre**2 + unit.entry_variance - below) / step))
-        edges = np.sqrt(np.arange(first, first + cells + 1) * step)
-        beyond = unit.noise.exceeding(edges - centre, unit.copies) + unit.noise.exceeding(edges + centre, unit.copies)
-        transform *= np.fft.rfft(-np.diff(beyond)) ** count
+        first = max(0, math.floor((share * squared + unit.entry_variance - below) / step))
+        transform *= np.fft.rfft(_on_grid(unit, math.sqrt(share * squared), step, range(first, first + cells))) ** count
         start += first * count
     masses = np.roll(np.fft.irfft(transform, cells), start - math.floor((squared + unit.bias - below) / step))
     return _standardised(masses)
 
 
-def _standardised(masses: Floats) -> Floats:
-    """Quantiles of a law on a grid, at _SCORES, after its mean and deviation are taken out.
+def _on_grid(unit: LengthLaw, centre: float, step: float, cells: range) -> Floats:
+    """The law of (centre + e)^2, each value shared between its two neighbours on the grid so that the mean is kept.
 
-    Each square is rounded to the grid, which shifts and widens their sum a little; this undoes it.
+    A cell's share follows from the integrals of the upper tail over the intervals beside it (Gauss, two points; over
+    the root, in which the tail is smooth).
     """
+    roots = np.sqrt(np.arange(cells.start, cells.stop + 1) * step)
+    middle, half = (roots[1:] + roots[:-1]) / 2, np.diff(roots) / 2
+    integral = np.zeros(len(middle))
+    for root in (middle - half / math.sqrt(3), middle + half / math.sqrt(3)):
+        beyond = unit.noise.exceeding(root - centre, unit.copies) + unit.noise.exceeding(root + centre, unit.copies)
+        integral += 2 * root * half * beyond
+    return np.asarray(-np.diff(integral, prepend=step) / step)
+
+
+def _standardised(masses: Floats) -> Floats:
+    """Quantiles of a law on a grid, at _SCORES, by its own mean and deviation, which the grid widens a little."""
     cells = np.arange(len(masses))
     mean = np.sum(masses * cells)
     deviation = np.sqrt(np.sum(masses * (cells - mean) ** 2))
