@@ -16,8 +16,8 @@ from sfumato.guarantee import Change, Guarantee
 from sfumato.loss import Composed, Pure, Response, Responses
 from sfumato.manifest import describe_guarantee
 from sfumato.mechanisms.responses import RandomizedResponse
+from sfumato.releases.responses import ResponsesRelease
 from sfumato.responding import Channel
-from sfumato.responses_release import ResponsesRelease
 from sfumato.rows import TableRows
 from sfumato.schema import Category, Flag, Id, Real, Schema
 from sfumato.secret import Secret
@@ -284,7 +284,7 @@ def test_one_row_and_bad_cells_are_answered():
     for value in (math.nan, math.inf, -1e300):
         out = run(prepared, 1.0, np.full((7, 1), value))
         assert out.shape == (3, 1)
-        assert out.dtype == np.int16
+        assert out.dtype == np.int32
     assert run(prepared, 1.0, np.empty((7, 0))).shape == (3, 0)
     with pytest.raises(ParameterError, match=r"\(7, rows\)"):
         run(prepared, 1.0, np.zeros((6, 2)))
@@ -351,15 +351,13 @@ def released(schema, codes, epsilon=1.0, ids=None, secret=7):
     prepared = RandomizedResponse().prepare(schema, guarantee)
     level = calibrate(prepared, guarantee).level
     out = run(prepared, level, encoded(schema, codes), seed=secret)
-    assert (prepared.kind, prepared.by_record) == ("responses", True)
-    assert prepared.names == [c.name for c in schema.data_columns]
-    manifest = {"guarantee": describe_guarantee(guarantee), "schema": schema.to_dict()}
-    return ResponsesRelease(manifest | prepared.facts(level, len(codes)), out, ids)
+    manifest = {"guarantee": describe_guarantee(guarantee), "schema": schema.to_dict(), "rows": len(codes)}
+    return ResponsesRelease(manifest | prepared.facts(level), out, None, ids)
 
 
 def test_facts_state_the_chance_of_the_truth():
     prepared = RandomizedResponse().prepare(PEOPLE, Guarantee(epsilon=1.0, unit="attribute"))
-    facts = prepared.facts(0.5, 10)["mechanism"]
+    facts = prepared.facts(0.5)["mechanism"]
     assert facts["name"] == "responses"
     assert facts["epsilon_per_value"] == 2.0
     assert facts["keep"] == pytest.approx([math.exp(2) / (math.exp(2) + m - 1) for m in (2, 4, 3)])
@@ -387,7 +385,7 @@ def test_a_release_answers_in_the_schemas_own_values_and_units():
     assert np.allclose(release.distances_to([0, 1, 2, 3], public).value, ((exact - target) ** 2).sum(axis=1))
     assert release.nearest(0, k=3).indices.tolist() == [2, 3, 1]
     assert release.rows == 4
-    assert "4 records in 3 columns" in repr(release)
+    assert "responses of 4 records" in repr(release)
     assert release.guarantee.epsilon == 60.0
 
 
