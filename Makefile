@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow bench figures clean
+.PHONY: help demo test lint types slow bench figures results clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -52,6 +52,9 @@ bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeli
 
 figures: $(VENV)/base ## the figures that the documents quote
 	@$(BIN)/python benchmarks/figures.py
+
+results: $(VENV)/dev ## docs/results.md and its pictures; DATA=folder for the real data sets
+	@$(BIN)/python experiments/results.py $(if $(DATA),--data $(DATA))
 
 clean: ## remove everything that make made
 	@rm -rf $(VENV) .venv-bench demo-output .mypy_cache .ruff_cache
