@@ -36,7 +36,7 @@ def main() -> None:
     release = OUTPUT / "digits.release"
     command(
         f"release sketch {OUTPUT}/digits.parquet --schema {OUTPUT}/digits.toml --epsilon 4 --unit attribute "
-        f"--dimension 32 --out {release}"
+        f"--distance 50 --out {release}"
     )
     command(f"estimate distance {release} 3 17")
     command(f"estimate nearest {release} 3 --k 3")

@@ -55,7 +55,7 @@ def simulated(option: Option, distance: float, *, quick: bool, draws: int = 1) -
         prepared = replace(sketch, seed=seed).prepare(schema, option.guarantee)
         fourth.append((prepared.scale(_level(prepared, option)) * prepared.unit) ** 4)
     scale = float(np.mean(fourth)) ** 0.25 * (math.sqrt(2) if option.noise == "laplace" else 1.0)
-    count = int(np.clip(2e7 / option.dimension, 4e4, 1e6)) // (10 if quick else 1)
+    count = int(np.clip(4e6 / option.dimension, 4e4, 4e5)) // (10 if quick else 1)
     return standard_error(option.family, v, option.dimension, option.noise, scale, count, seed=1)
 
 

@@ -151,7 +151,7 @@ def section(folder: Path | None, picture: Path, quick: bool) -> Iterator[str]:
     epsilons = EPSILONS[1::2] if quick else EPSILONS
     yield "## User vectors\n"
     yield "Unit: one value of one user. Gaussian noise has delta = 1e-6, everything else is pure. The sketch is planned"
-    yield "for squared distances of 6 (294 flags) and 3 (17 flags). PCA keeps 8 components: its distances are those within.\n"
+    yield "for squared distances of 6 (294 flags) and 3 (17 flags). PCA keeps 8 components.\n"
     results = []
     for users in (msweb(folder, rng), msnbc(folder, rng)):
         found = curves(users, epsilons, 1 if quick else 3)

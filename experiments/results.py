@@ -38,7 +38,8 @@ def regions() -> Iterator[str]:
     draw_regions(DOCS / "figures" / "regions.svg", columns=1000, rows=10_000, guarantee=promise)
     draw_feasible(DOCS / "figures" / "feasible.svg", [0.5, 1.0, 2.0])
     draw_plan(plan(columns=1000, rows=10_000, guarantee=promise, distance=10.0), DOCS / "figures" / "plan.svg")
-    yield "\n![regions](figures/regions.svg)\n\nFigure 1, exact and by Theorem 1:\n\n![feasible](figures/feasible.svg)\n"
+    yield "\n![regions](figures/regions.svg)\n\nFigure 1, exact and by Theorem 1:\n"
+    yield "![feasible](figures/feasible.svg)\n"
     yield "A plan for 1,000 flags at distance 10:\n\n![plan](figures/plan.svg)\n"
 
 
