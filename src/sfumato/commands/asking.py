@@ -54,32 +54,50 @@ def add_estimate(commands: Any) -> None:
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
     cluster.add_argument("release", help="release folder")
     cluster.add_argument("clusters", type=int, help="how many groups")
+    text = "The weight of the edges between some vertices of a graph and the others."
+    cut = command(questions, "cut", text, "sfumato estimate cut graph.release 1 2 3", _cut)
+    cut.add_argument("release", help="release folder")
+    cut.add_argument("vertices", type=int, nargs="+", help="the vertices on one side")
+    cut.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
 
 
-def _distance(options: Any) -> None:
+def _ask(options: Any, question: str) -> Any:
+    """The release's method for a question, which not every kind can answer."""
+    from sfumato.errors import ReleaseError
     from sfumato.releases.loading import load
 
-    found = load(options.release).distance(options.first, options.second)
+    release = load(options.release)
+    if not hasattr(release, question):
+        raise ReleaseError(f"{options.release} is a release of kind {release.manifest['kind']!r}: it has no {question}")
+    return getattr(release, question)
+
+
+def _bar(options: Any, name: str, found: Any) -> None:
+    """One estimate with its error and interval."""
     low, high = (float(x) for x in found.interval(options.level))
     facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
-    bar = f"{facts['value']:.6g} +- {facts['standard_error']:.3g}"
-    text = f"squared distance {bar} ({options.level:.0%}: {low:.6g} to {high:.6g})"
+    text = f"{name} {facts['value']:.6g} +- {facts['standard_error']:.3g}"
+    text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
     tell(options, facts | {"covers": found.covers}, f"{text}\n{found.covers}")
 
 
-def _nearest(options: Any) -> None:
-    from sfumato.releases.loading import load
+def _cut(options: Any) -> None:
+    _bar(options, "cut", _ask(options, "cut")(options.vertices))
 
-    found = load(options.release).nearest(options.record, options.k)
+
+def _distance(options: Any) -> None:
+    _bar(options, "squared distance", _ask(options, "distance")(options.first, options.second))
+
+
+def _nearest(options: Any) -> None:
+    found = _ask(options, "nearest")(options.record, options.k)
     pairs = [(int(i), float(d)) for i, d in zip(found.indices, found.distances.value, strict=True)]
     text = "\n".join(f"{i:10}   squared distance {d:.6g}" for i, d in pairs)
     tell(options, {"nearest": [{"record": i, "squared_distance": d} for i, d in pairs]}, text)
 
 
 def _cluster(options: Any) -> None:
-    from sfumato.releases.loading import load
-
-    found = load(options.release).cluster(options.clusters)
+    found = _ask(options, "cluster")(options.clusters)
     sizes = [int((found.labels == group).sum()) for group in range(options.clusters)]
     text = "\n".join(f"group {i}: {size:,} records" for i, size in enumerate(sizes))
     tell(options, {"labels": found.labels.tolist(), "sizes": sizes}, text)

@@ -21,6 +21,7 @@ def add_release(commands: Any) -> None:
     _add_components(kinds)
     _add_responses(kinds)
     _add_distances(kinds)
+    _add_graph(kinds)
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -122,6 +123,41 @@ def _distances(options: Any) -> None:
 
     noise: Literal["laplace", "gaussian"] = options.noise or ("gaussian" if options.delta > 0 else "laplace")
     _make(options, Schema.read(options.schema), NoisyDistances(noise=noise), promise(options))
+
+
+def _add_graph(kinds: Any) -> None:
+    parser = command(
+        kinds,
+        "graph",
+        "Publish a graph under edge privacy: a sketch that answers cuts, or noise or responses on every pair.",
+        "sfumato release graph edges.csv --epsilon 1 --delta 1e-6 --rows 119 --vertices 4039 --out graph.release",
+        _graph,
+    )
+    parser.add_argument("data", help="CSV or Parquet file of edges: from, to and, if you like, a weight in [0, 1]")
+    parser.add_argument("--out", required=True, help="folder to make")
+    parser.add_argument("--epsilon", type=float, required=True, help="of one edge")
+    parser.add_argument("--delta", type=float, default=0.0, help="needed by a sketch (default 0)")
+    parser.add_argument(
+        "--vertices", type=int, help="how many there are (default: taken from the edges, with a warning)"
+    )
+    parser.add_argument("--rows", type=int, help="of the sketch")
+    parser.add_argument("--mechanism", choices=("sketch", "noise", "response"), default="sketch", help="default sketch")
+
+
+def _graph(options: Any) -> None:
+    from sfumato.guarantee import Guarantee
+    from sfumato.mechanisms.graph import GraphSketch
+    from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
+    from sfumato.pipeline import release_to
+
+    recipe: Recipe = EdgeNoise(vertices=options.vertices)
+    if options.mechanism == "response":
+        recipe = EdgeResponse(vertices=options.vertices)
+    elif options.mechanism == "sketch":
+        recipe = GraphSketch(rows=options.rows, vertices=options.vertices)
+    guarantee = Guarantee(epsilon=options.epsilon, delta=options.delta, unit="edge")
+    made = release_to(options.out, options.data, schema=None, mechanism=recipe, guarantee=guarantee)
+    tell(options, {"release": options.out, "manifest": made}, f"{summary(made)}\nwritten to {options.out}")
 
 
 def _sketch(options: Any) -> None:
