@@ -193,7 +193,7 @@ def section(quick: bool) -> Iterator[str]:
     """The lines of docs/results.md that this experiment makes."""
     yield "## Plans\n\n### Predicted against simulated standard error\n"
     yield "Reals in [0, 1], spread differences, delta = 1e-6; all six families, both noises; dimensions 2, 8, 32, 64 of"
-    yield "64 columns, 16 of 256. Simulated: many draws of P with the noise of a real release. Baselines: real releases.\n"
+    yield "64 columns, 16 of 256. Simulated: many draws of P with the noise of a real release. Baselines: releases.\n"
     yield from predictions(quick)
     yield "\n### Recommended against an exhaustive search\n"
     yield from ranking(quick)

@@ -21,6 +21,7 @@ from sfumato.regions import (
     region,
     rows_where_projection_wins,
 )
+from sfumato.rowwise import Curve
 
 _SHOWN = 7  # curves in one picture
 _COLOURS = ("#1b6ca8", "#c8553d", "#2a9d5c", "#8e5ea2", "#b08900", "#5a6572", "#d17ab0")
@@ -29,15 +30,17 @@ _COLOURS = ("#1b6ca8", "#c8553d", "#2a9d5c", "#8e5ea2", "#b08900", "#5a6572", "#
 def draw_plan(plan: Plan, path: str | Path) -> None:
     """Predicted relative error of the best sketches over dimension, and of the best options over distance."""
     with figure(path, plan.verdict, (11.0, 4.4)) as picture:
-        by_dimension, by_distance = picture.subplots(1, 2)
-        _over_dimension(plan, by_dimension)
-        _over_distance(plan, by_distance)
+        curves = plan.curves()
+        axes = picture.subplots(1, 2 if curves else 1, squeeze=False)[0]
+        if curves:
+            _over_dimension(plan, curves, axes[0])
+        _over_scale(plan, axes[-1])
 
 
-def _over_dimension(plan: Plan, axes: Any) -> None:
+def _over_dimension(plan: Plan, curves: Sequence[Curve], axes: Any) -> None:
     squared = plan.distance**2
-    curves = sorted(plan.curves(), key=lambda c: min(e.variance(squared) for e in c.errors))[:_SHOWN]
-    for curve, colour in zip(curves, _COLOURS, strict=False):
+    best = sorted(curves, key=lambda c: min(e.variance(squared) for e in c.errors))[:_SHOWN]
+    for curve, colour in zip(best, _COLOURS, strict=False):
         relative = [np.sqrt(e.variance(squared)) / squared for e in curve.errors]
         marker = "o" if len(relative) == 1 else None
         axes.plot([s.dim_out for s in curve.shapes], relative, color=colour, marker=marker, label=curve.label)
@@ -46,15 +49,15 @@ def _over_dimension(plan: Plan, axes: Any) -> None:
     axes.legend(fontsize=7, frameon=False)
 
 
-def _over_distance(plan: Plan, axes: Any) -> None:
-    distances = np.geomspace(plan.distance / 10, plan.distance * 10, 60)
+def _over_scale(plan: Plan, axes: Any) -> None:
+    scales = np.geomspace(plan.distance / 10, plan.distance * 10, 60)
     for option, colour in zip(plan.options[:_SHOWN], _COLOURS, strict=False):
         label = " ".join(filter(None, (option.name, option.family, str(option.dimension), option.noise)))
-        axes.plot(distances, [option.relative_error(float(r)) for r in distances], color=colour, label=label)
+        axes.plot(scales, [option.relative_error(float(r)) for r in scales], color=colour, label=label)
     axes.axvline(plan.distance, color="#999999", linewidth=0.8, linestyle=":")
     axes.axhline(1.0, color="#999999", linewidth=0.8, linestyle=":")
-    axes.set(xscale="log", yscale="log", xlabel="distance", ylabel="standard error / squared distance")
-    axes.set_title("the same options at other distances")
+    axes.set(xscale="log", yscale="log", xlabel=plan.noun, ylabel="standard error, relative")
+    axes.set_title("the same options at other scales")
     axes.legend(fontsize=7, frameon=False)
 
 

@@ -19,6 +19,7 @@ from sfumato.option import Option, Purpose, Request
 from sfumato.rowwise import Curve
 from sfumato.schema import Schema
 
+_SUMMED: tuple[Purpose, ...] = ("covariance", "learning", "cuts")
 _GOOD = 0.25  # relative error that advice aims at
 
 
@@ -58,6 +59,11 @@ class Plan:
         return self.best.detectable > self.distance
 
     @property
+    def noun(self) -> str:
+        """What the scale is: a distance, a deviation, a cut."""
+        return _NOUNS[self.purpose].removesuffix("s")
+
+    @property
     def verdict(self) -> str:
         """What the best option can do, in plain words."""
         best, r = self.best, self.distance
@@ -76,8 +82,8 @@ class Plan:
         return f"{near} (one standard error); {told}"
 
     def curves(self) -> tuple["Curve", ...]:
-        """Every dimension of every sketch that was considered, for pictures."""
-        return tuple(rowwise.curves(self.request))
+        """Every dimension of every sketch that was considered, for pictures; none where only sums are published."""
+        return () if self.purpose in _SUMMED else tuple(rowwise.curves(self.request))
 
     def all_sketches(self, dimensions: Container[int] | None = None) -> list[Option]:
         """Every point of every curve as an option, with typical sensitivities; or those of some dimensions, drawn."""
@@ -143,7 +149,7 @@ class Plan:
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in [head, *rows]]
         origin = " (two random records within the bounds; name your own with distance)" if self.assumed else ""
-        title = f"{self.purpose} at {_NOUNS[self.purpose].removesuffix('s')} {self.distance:.4g}{origin}"
+        title = f"{self.purpose} at {self.noun} {self.distance:.4g}{origin}"
         return "\n".join([title, *lines, self.verdict, *self.advice])
 
 
@@ -158,7 +164,9 @@ _NOUNS: dict[Purpose, str] = {
 
 
 def _percent(share: float) -> str:
-    return f"{share:.2g}".join(("", " times")) if share >= 10 else f"{share:.0%}" if share >= 0.01 else f"{share:.2%}"
+    if share >= 10:
+        return f"{share:.3g} times"
+    return f"{share:.0%}" if share >= 0.01 else f"{share:.2%}"
 
 
 def _size(numbers: int | None) -> str:
