@@ -644,3 +644,15 @@ def test_bad_laws_are_refused_by_name(make, named):
     with pytest.raises(ParameterError) as caught:
         make()
     assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lengths_within_a_subspace_are_read_as_without_a_projection(kind):
+    """Components are fixed, so only noise is random, and the direction of the image matters as it does for identity."""
+    rng, noise = np.random.default_rng(3), NoiseLaw(kind, 1.0)
+    z = noise_draws(kind, 1.0, (50, 8), rng) + np.eye(8)[0] * np.linspace(0, 40, 50)[:, None]
+    plain, within = (
+        estimate.squared_norm(z, noise, g) for g in (Geometry("identity", 8, 8), Geometry("principal", 30, 8))
+    )
+    assert np.array_equal(plain.value, within.value)
+    assert np.allclose(plain.interval(), within.interval())

@@ -48,7 +48,7 @@ def bounds(tail: float, seen: Seen, law: LengthLaw) -> Ends:
 
     Near 0 the low end misses with more and the high one with less, 2 * tail together.
     """
-    if law.geometry.family == "identity":
+    if law.geometry.coefficients[0] == 0:  # nothing random about the image but its noise
         return _of_images(tail, seen, law)
     low, high = _belt(tail, seen.squares - law.bias, law, law.spread)
     return _widened(tail, seen, law, (low, high)) if law.geometry.family == "sparse" else (low, high)
