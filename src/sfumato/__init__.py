@@ -7,6 +7,7 @@ _PUBLIC = {
     "Category": "columns",
     "Change": "guarantee",
     "Components": "mechanisms.components",
+    "Covariance": "mechanisms.covariance",
     "Estimate": "estimate",
     "Flag": "columns",
     "Guarantee": "guarantee",

@@ -39,8 +39,12 @@ def read_guarantee(fields: Manifest) -> Guarantee:
 
 
 def complete(fields: Manifest) -> Manifest:
-    """Add format, version and software, check against the JSON Schema, and seal with a digest of the whole."""
-    body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": metadata.version("sfumato")}, **fields}
+    """Add format, version and software, check against the JSON Schema, and seal with a digest of the whole.
+
+    A field that is None is left out: a number of rows that is protected.
+    """
+    said = {key: value for key, value in fields.items() if value is not None}
+    body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": metadata.version("sfumato")}, **said}
     sealed = body | {"digest": digest(body)}
     _check_shape(sealed)
     return sealed
@@ -83,7 +87,7 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
     try:
         read_guarantee(manifest["guarantee"])
         schema = Schema.from_dict(manifest["schema"])
-        sound = type(manifest["rows"]) is int and _agrees(manifest, schema)
+        sound = type(manifest.get("rows", 1)) is int and _agrees(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
@@ -100,6 +104,12 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
             return False
     if manifest["kind"] == "responses":
         return set(manifest["files"]) == listed and len(mechanism["keep"]) == len(schema.data_columns)
+    if manifest["kind"] == "covariance":
+        whole = (mechanism["columns"], mechanism.get("sketch_rows", 1))
+        if mechanism["columns"] != schema.encoding.dim or not all(type(number) is int for number in whole):
+            return False
+        if mechanism["noise"] == "sketch":
+            return set(manifest["files"]) == listed
     ratio = mechanism["standard_deviation"] / mechanism["scale"]
     fits = abs(ratio - (math.sqrt(2) if mechanism["noise"] == "laplace" else 1)) < 1e-9
     return fits and set(manifest["files"]) == listed
@@ -116,7 +126,7 @@ def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
 
 def contents(manifest: Manifest) -> str:
     """What a release holds, in one sentence."""
-    kind, rows, mechanism = manifest["kind"], manifest["rows"], manifest["mechanism"]
+    kind, rows, mechanism = manifest["kind"], manifest.get("rows", 0), manifest["mechanism"]
     if kind == "responses":
         keep = sorted(mechanism["keep"])
         odds = f"{keep[0]:.4g}" if keep[0] == keep[-1] else f"{keep[0]:.4g} to {keep[-1]:.4g}"
@@ -124,7 +134,12 @@ def contents(manifest: Manifest) -> str:
             f"{rows:,} records of {len(keep)} answers each, every one true with probability {odds} "
             "and otherwise drawn from the other values"
         )
+    if mechanism["noise"] == "sketch":
+        return f"{mechanism['sketch_rows']} random rows whose covariance is {_scatter(manifest)} plus a known ridge"
     noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g} on each number"
+    if kind == "covariance":
+        where = " (less off the diagonal)" if mechanism["noise"] == "gaussian" else ""
+        return f"{_scatter(manifest)}, with {noise}{where}"
     if kind == "distances":
         return f"the squared distances of all {rows * (rows - 1) // 2:,} pairs of {rows:,} records, with {noise}"
     projection = manifest["projection"]
@@ -137,9 +152,23 @@ def contents(manifest: Manifest) -> str:
     return f"{shape} {made}, with {noise}"
 
 
+def _scatter(manifest: Manifest) -> str:
+    """What a covariance release is about."""
+    mechanism = manifest["mechanism"]
+    whose = f"{manifest['rows']:,} records" if "rows" in manifest else "a number of records that is protected"
+    about = "their mean" if mechanism["centred"] else "the middle of the bounds"
+    return f"the sums of squares and products of {mechanism['columns']} encoded columns about {about}, over {whose}"
+
+
 def moves(manifest: Manifest) -> str:
     """How far one unit moves what is published."""
     mechanism = manifest["mechanism"]
+    if "ridge" in mechanism:
+        times = 2 if mechanism["centred"] else 1
+        return (
+            f"one unit adds or removes a vector no longer than {times * mechanism['longest']:.6g} "
+            f"(or one of each) where the ridge is {mechanism['ridge']:.6g}"
+        )
     if manifest["kind"] == "responses":
         return f"each answer is given with epsilon {mechanism['epsilon_per_value']:.6g}"
     if "radius" in mechanism:
@@ -156,6 +185,9 @@ _USE = {
     "distances": """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
     release.nearest(0, k=10)                  the records most like the first
     release.cleaned()                         the nearest distances that points in space can have""",
+    "covariance": """    release.variance("a column").interval()   variance along a direction, with error bars
+    release.principal_components(2)           directions of largest variance, with simultaneous intervals
+    release.covariance()                      the matrix itself""",
 }
 _USE_NUMBERS = """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
     release.nearest(0, k=10)                  the records most like the first
@@ -183,7 +215,7 @@ WHAT IS HERE
 data.parquet: {contents(manifest)}.{kept}
 
 WHAT THE PROMISE DOES NOT COVER
-The number of records, the order of the rows, and public ids are not protected. Other releases of the same data add up.
+{_unprotected(manifest)} Other releases of the same data add up.
 Randomness: {manifest["randomness"]}.
 Warnings:
 {warnings}
@@ -194,12 +226,29 @@ HOW TO USE IT
 """
 
 
+def _unprotected(manifest: Manifest) -> str:
+    """What the promise leaves open, as a sentence."""
+    if manifest["kind"] != "covariance":
+        return "The number of records, the order of the rows, and public ids are not protected."
+    if "rows" in manifest:
+        return "The number of records, the schema and its bounds are not protected."
+    return "The schema and its bounds are not protected; the number of records is."
+
+
 _PRODUCTS = {
+    "covariance": "Perturbed second moments of records",
     "sketch": "Sketches of records",
     "components": "Sketches of records",
     "responses": "Perturbed records",
     "distances": "Perturbed distances between records",
 }
+
+
+def _numerics(manifest: Manifest) -> str:
+    """How the noise was computed."""
+    if manifest["numerics"] == "idealized":
+        return f"idealized: {manifest['mechanism']['why_idealized']}"
+    return "on an integer lattice, exact to the last bit (no floating-point noise)"
 
 
 def registry_entry(manifest: Manifest) -> str:
@@ -211,9 +260,11 @@ def registry_entry(manifest: Manifest) -> str:
     )
     text = {
         "domain": f"Tables of {len(manifest['schema']['columns'])} declared columns, clipped to public bounds.",
-        "unprotected": "The number and order of the records, the schema and its bounds, public ids.",
+        "unprotected": _unprotected(manifest)
+        if manifest["kind"] == "covariance"
+        else "The number and order of the records, the schema and its bounds, public ids.",
         "unit": f"{guarantee.unit}: {guarantee.allowed_change.describe()}. Neighbours: {guarantee.neighbours}.",
-        "mechanisms": f"{contents(manifest)}; on an integer lattice, exact to the last bit (no floating-point noise).",
+        "mechanisms": f"{contents(manifest)}; {_numerics(manifest)}.",
         "accounting": "; ".join(manifest["warnings"]) or "A single release.",
     }
     quoted = {key: json.dumps(value) for key, value in text.items()}

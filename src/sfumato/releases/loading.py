@@ -8,12 +8,18 @@ from numpy.typing import NDArray
 
 from sfumato import storage
 from sfumato.manifest import Manifest
+from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.sketch import SketchRelease
 
 AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
 
-_KINDS = {"sketch": SketchRelease, "components": SketchRelease, "distances": DistancesRelease}
+_KINDS = {
+    "sketch": SketchRelease,
+    "components": SketchRelease,
+    "distances": DistancesRelease,
+    "covariance": CovarianceRelease,
+}
 
 
 def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.Array | None) -> AnyRelease:
