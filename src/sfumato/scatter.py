@@ -11,7 +11,7 @@ eigenvalues and, by the delta method, of regression coefficients.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,12 +34,13 @@ _COUNT_SHARE = 0.1  # of what an interval may miss, where the number of records 
 # ---- what is published ----------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=16)
 def kept(dim: int, *, centred: bool, counted: bool) -> NDArray[np.bool_]:
     """Which numbers of the triangle of (x, c)(x, c)^T are published: sums if centred, the number of rows if counted."""
-    side = dim + 1
-    above = np.triu_indices(side, 1)
-    diagonal = np.append(np.ones(dim, bool), counted)
-    return np.concatenate([diagonal, centred | (above[1] < dim)])
+    above = np.triu_indices(dim + 1, 1)[1] < dim
+    mask = np.concatenate([np.append(np.ones(dim, bool), counted), centred | above])
+    mask.setflags(write=False)
+    return mask
 
 
 def entries(mechanism: dict[str, Any], *, counted: bool) -> int:
@@ -154,10 +155,10 @@ class Noisy:
         The norm's quantile is an order statistic of simulated errors. Exact where the error's law is known: for second
         moments with a public number of rows; otherwise the mean and the covariance found stand in for the true ones.
         """
-        count = math.ceil((20 if self.dim <= _DENSE else 2) / (2 * tail)) - 1
+        count = _simulations(2 * tail, self.dim)
         rng = np.random.default_rng(0)
         norms = np.sort([_norm(self._simulated(rng)) for _ in range(count)])
-        widest = norms[min(math.ceil((1 - 2 * tail) * (count + 1)), count) - 1]
+        widest = norms[_place(2 * tail, count)]
         return values - widest, values + widest
 
     def _simulated(self, rng: np.random.Generator) -> Floats:
@@ -174,6 +175,16 @@ class Noisy:
         error = noise[:-1, :-1] - crossed - crossed.T + count * np.outer(mean, mean)
         error -= (np.outer(sums, sums) - self._sum_variance * np.eye(self.dim)) / self.records
         return np.asarray((error - count * self.covariance()) / self.records)
+
+
+def _simulations(missed: float, dim: int) -> int:
+    """How many draws of a law make an order statistic a bound that is missed this often, and no wild one."""
+    return math.ceil((20 if dim <= _DENSE else 2) / missed * (1 - 1e-12)) - 1
+
+
+def _place(missed: float, count: int) -> int:
+    """Which order statistic: a further draw exceeds it with at most this probability, all being exchangeable."""
+    return min(math.ceil((1 - missed) * (count + 1) * (1 - 1e-12)), count) - 1
 
 
 def _cut(value: Number, most: float) -> Floats:
@@ -198,7 +209,7 @@ def laplace_sum_tail(probability: float, alike: float) -> float:
     if alike >= _MANY:
         return -float(special.ndtri(probability))
     ends = special.gammaincinv(alike, 1e-15), special.gammainccinv(alike, 1e-18)
-    log_w = np.linspace(math.log(max(ends[0], 1e-30)), math.log(ends[1]), 4001)
+    log_w = np.linspace(math.log(max(ends[0], 1e-30)), math.log(ends[1]), 1001)
     density = np.exp(alike * log_w - np.exp(log_w) - special.gammaln(alike))
     weights, spread = density / density.sum(), np.exp(log_w / 2) / math.sqrt(alike)
 
@@ -286,9 +297,9 @@ class Sketched:
         """
         (least, largest), left = self._count_bounds(tail)
         dim, rng = self.rows.shape[1], np.random.default_rng(0)
-        count = math.ceil((20 if dim <= _DENSE else 2) / left) - 1
-        ends = np.array([_extremes(rng.standard_normal((self.draws, dim))) for _ in range(count)])
-        place = min(math.ceil((1 - left) * (count + 1)), count) - 1
+        count = _simulations(left, dim)
+        ends = np.array([_extremes(rng, self.draws, dim) for _ in range(count)])
+        place = _place(left, count)
         small, big = np.sort(ends[:, 0])[::-1][place], np.sort(ends[:, 1])[place]
         ridged = values * self.records + self.ridge
         low = (ridged / big - self.ridge) / largest
@@ -296,11 +307,13 @@ class Sketched:
         return low, high
 
 
-def _extremes(normals: Floats) -> tuple[float, float]:
-    """The least and the largest eigenvalue of a Wishart matrix over its draws."""
-    draws, dim = normals.shape
-    singular = np.linalg.svd(normals, compute_uv=False) ** 2 / draws
-    return (float(singular[-1]) if draws > dim else 0.0), float(singular[0])
+def _extremes(rng: np.random.Generator, draws: int, dim: int) -> tuple[float, float]:
+    """The least and the largest eigenvalue of a Wishart matrix over its draws; by Bartlett's triangle if it has one."""
+    if draws <= dim:
+        return 0.0, float(np.linalg.norm(rng.standard_normal((draws, dim)), 2)) ** 2 / draws
+    root = np.tril(rng.standard_normal((dim, dim)), -1) + np.diag(np.sqrt(rng.chisquare(draws - np.arange(dim))))
+    singular = np.linalg.svd(root, compute_uv=False)
+    return float(singular[-1]) ** 2 / draws, float(singular[0]) ** 2 / draws
 
 
 View: TypeAlias = Noisy | Sketched
