@@ -3,9 +3,11 @@
 Usage: make figures
 """
 
+import itertools
 import math
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,17 @@ from sfumato.profile import folded_sum_tail
 from sfumato.projection import Projection
 
 Floats = NDArray[np.float64]
+Kind = Literal["laplace", "gaussian"]
+KINDS: tuple[Kind, Kind] = ("gaussian", "laplace")
+FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal")
 REPEATS = 4000
+DIRECTIONS: dict[str, list[float]] = {
+    **{f"{m} equal": [1.0] * m for m in (1, 2, 3, 5, 8, 11, 16, 24)},
+    "2.6 and seven 1": [math.sqrt(7)] + [1.0] * 7,
+    "8, 7, ..., 1": [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0],
+    "1, 1/2, ..., 1/128": [2.0**-i for i in range(8)],
+    "10, 10 and twenty 1": [10.0, 10.0] + [1.0] * 20,
+}
 
 
 def fresh_laplace() -> None:
@@ -69,24 +81,98 @@ def achlioptas_storage() -> None:
 
 
 def coverage() -> None:
-    """Where 95% intervals do not cover 95%."""
-    print(f"Coverage of 95% intervals at their edges, {REPEATS} repetitions")
-    few = [_sparse_coverage(columns) for columns in (2, 5, 11, 64)]
-    print("  sparse(1), k = 128, far, rows differing in 2, 5, 11, 64 columns:", *(f"{c:.1%}" for c in few))
+    """How often 95% intervals cover, for lengths and where it is hardest, and simultaneous ones."""
+    print("Coverage of 95% intervals of squared lengths, near to far, by one and two copies of the noise")
+    worst = {}
+    for family, k in itertools.product(FAMILIES, (4, 32, 128)):
+        for kind, shares in _spread_coverage(family, k, 20_000).items():
+            worst[family, kind, k] = min(shares), max(shares)
+    for family, kind in itertools.product(FAMILIES, KINDS):
+        ends = (f"k = {k}: {worst[family, kind, k][0]:.1%} to {worst[family, kind, k][1]:.1%}" for k in (4, 32, 128))
+        print(f"  {family:12}{kind:9}", "   ".join(ends))
+    print(f"  over all: {min(low for low, _ in worst.values()):.1%} to {max(high for _, high in worst.values()):.1%}")
+    for family, k in itertools.product(("identity", "sparse"), (32, 128)):
+        print(f"  {family}, k = {k}, rows differing in few columns (lowest and highest)")
+        for name, columns in DIRECTIONS.items():
+            shares = _few_coverage(family, k, columns, 10_000)
+            print(f"    {name:24}{min(shares):.1%} to {max(shares):.1%}")
+    print("Releases of which all pairs are covered at once, of 200, pairs differing in 1, 2, 3, 5, 8, 11 columns")
+    for family, k, pairs in itertools.product(("identity", "sparse"), (32, 128), (150, 2000)):
+        found = ", ".join(f"{kind} {_simultaneous_coverage(family, k, kind, pairs):.1%}" for kind in KINDS)
+        print(f"  {family:9} k = {k:3}   {pairs:5} pairs   {found}")
     inner = [_inner_coverage(kind, ratio) for kind in ("laplace", "gaussian") for ratio in (0.0, 3.0, 1e3)]
-    print("  inner products, gaussian P, k = 4, near to far, both noises:", *(f"{c:.1%}" for c in inner))
+    print("Inner products, gaussian P, k = 4, near to far, both noises:", *(f"{c:.1%}" for c in inner))
 
 
-def _sparse_coverage(columns: int) -> float:
-    noise, geometry = NoiseLaw("gaussian", 1.0), Geometry("sparse", 200, 128)
-    rng, hits = np.random.default_rng(columns), 0
-    for seed in range(REPEATS):
-        drawn = Projection(family="sparse", dim_in=200, dim_out=128, seed=seed).draw()
-        image = 100.0 * np.asarray(drawn.values[:columns].sum(axis=0)).ravel()
-        z, w = image + rng.standard_normal(128), rng.standard_normal(128)
-        low, high = estimate.squared_distance(z, w, noise, geometry).interval()
-        hits += bool(low <= columns * 1e4 <= high)
-    return hits / REPEATS
+def _images(family: str, vector: Floats, k: int, count: int, rng: np.random.Generator) -> Floats:
+    """The images of a vector under ``count`` independent projections."""
+    d = len(vector)
+    if family == "identity":
+        return np.broadcast_to(vector, (count, d))
+    if family in ("gaussian", "orthonormal"):
+        head = rng.normal(size=(count, k)) * np.linalg.norm(vector)
+        if family == "gaussian":
+            return head / math.sqrt(k)
+        total = np.sum(rng.normal(size=(count, d - k)) ** 2, axis=1) + np.sum(head**2, axis=1) / (vector @ vector)
+        return np.asarray(head / np.sqrt(total)[:, None] * math.sqrt(d / k))
+    image = np.zeros((count, k))
+    for value in vector[vector != 0]:
+        if family == "sparse":
+            image[np.arange(count), rng.integers(0, k, count)] += value * rng.choice([-1, 1], count)
+        elif family == "rademacher":
+            image += value / math.sqrt(k) * rng.choice([-1, 1], (count, k))
+        else:
+            image += value * math.sqrt(3 / k) * rng.choice([-1, 0, 0, 0, 0, 1], (count, k))
+    return image
+
+
+def _lengths(image: Floats, kind: Kind, geometry: Geometry, rng: np.random.Generator) -> list[float]:
+    """Coverage of both questions behind images of unit vectors, at five distances."""
+    shares, noise = [], NoiseLaw(kind, 1.0)
+    for ratio in (0.0, 0.3, 3.0, 30.0, 1e4):
+        squared = ratio * math.sqrt(geometry.dim_out)
+        z, other = math.sqrt(squared) * image + _noise(kind, image.shape, rng), _noise(kind, image.shape, rng)
+        for found in (estimate.squared_distance(z, other, noise, geometry), estimate.squared_norm(z, noise, geometry)):
+            low, high = found.interval()
+            shares.append(float(np.mean((low <= squared) & (squared <= high))))
+    return shares
+
+
+def _noise(kind: Kind, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    return rng.laplace(0.0, math.sqrt(0.5), shape) if kind == "laplace" else rng.normal(size=shape)
+
+
+def _spread_coverage(family: str, k: int, count: int) -> dict[str, list[float]]:
+    """For one direction drawn at random, of 120 columns (sparse 300)."""
+    rng = np.random.default_rng(k)
+    vector = rng.normal(size={"identity": k, "orthonormal": 2 * k, "sparse": 300}.get(family, 120))
+    image = _images(family, vector / np.linalg.norm(vector), k, count, rng)
+    return {kind: _lengths(image, kind, Geometry(family, len(vector), k), rng) for kind in KINDS}
+
+
+def _few_coverage(family: str, k: int, columns: list[float], count: int) -> list[float]:
+    rng, vector = np.random.default_rng(k), np.zeros(k if family == "identity" else 300)
+    vector[: len(columns)] = columns / np.linalg.norm(columns)
+    image, geometry = _images(family, vector, k, count, rng), Geometry(family, len(vector), k)
+    return [share for kind in KINDS for share in _lengths(image, kind, geometry, rng)]
+
+
+def _simultaneous_coverage(family: str, k: int, kind: Kind, pairs: int) -> float:
+    rng, d, hits, repeats = np.random.default_rng(k), k if family == "identity" else 300, 0, 200
+    apart = np.zeros((pairs, d))
+    for i, vector in enumerate(apart):
+        vector[rng.choice(d, (1, 2, 3, 5, 8, 11)[i % 6], replace=False)] = rng.choice([3.0, 10.0, 100.0])
+    for _ in range(repeats):
+        p = np.eye(d)
+        if family == "sparse":
+            p = np.zeros((d, k))
+            p[np.arange(d), rng.integers(0, k, d)] = rng.choice([-1.0, 1.0], d)
+        z, other = apart @ p + _noise(kind, (pairs, k), rng), _noise(kind, (pairs, k), rng)
+        found = estimate.squared_distance(z, other, NoiseLaw(kind, 1.0), Geometry(family, d, k))
+        low, high = found.interval(simultaneous=True)
+        truth = np.sum(apart**2, axis=1)
+        hits += bool(np.all((low <= truth) & (truth <= high)))
+    return hits / repeats
 
 
 def _inner_coverage(kind: str, ratio: float) -> float:

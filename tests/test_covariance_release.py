@@ -245,6 +245,7 @@ def test_a_saved_release_loads_as_it_was(noise, neighbours, tmp_path):
         steps = loaded.array() / loaded.manifest["lattice"]["unit"]
         assert (steps == np.rint(steps)).all()
         assert "rounded" in registry_entry(loaded.manifest)
+        assert "rounded to multiples" in plain_words(loaded.manifest)
     assert "3 columns" in repr(loaded)
     assert "sums of squares" in plain_words(loaded.manifest)
     assert "one unit" in moves(loaded.manifest)

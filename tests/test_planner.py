@@ -114,7 +114,7 @@ def test_the_noise_of_a_planned_release_is_the_predicted_one():
 
 def test_a_pure_promise_is_planned_with_pure_mechanisms_only():
     options = plan(columns=100, guarantee=Guarantee(epsilon=1.0, unit="attribute"), distance=3.0).options
-    assert {o.noise for o in options} == {"laplace"}
+    assert {o.noise for o in options} == {"laplace", "response"}
 
 
 def test_fresh_projections_are_planned_when_the_promise_allows_them():
@@ -128,7 +128,7 @@ def test_fresh_projections_are_planned_when_the_promise_allows_them():
 def test_hopeless_requests_are_said_to_be_hopeless_with_what_would_help():
     made = plan(columns=1000, rows=500, guarantee=Guarantee(epsilon=1.0, delta=1e-6), distance=10.0)
     assert made.hopeless
-    assert made.verdict.startswith("hopeless at distance 10: distances below ")
+    assert made.verdict.startswith("hopeless at 10: distances below ")
     budget, change, other = made.advice
     epsilon = float(budget.split("epsilon ")[1].split()[0])
     radius = float(change.split("at most ")[1].split()[0])
@@ -155,7 +155,7 @@ def test_plans_for_a_million_columns_touch_no_data():
     made = plan(columns=10**6, rows=10**9, guarantee=ATTRIBUTE, distance=30.0)
     assert made.best.family == "sparse"
     assert made.best.numbers == 10**9 * made.best.dimension
-    json.dumps(made.to_dict())
+    json.dumps(made.to_dict(), allow_nan=False)
 
 
 def test_the_largest_dimension_is_kept_to():
@@ -198,6 +198,27 @@ def test_nonsense_is_refused_in_one_line(wrong):
     with pytest.raises(ParameterError) as caught:
         plan(guarantee=ATTRIBUTE, **wrong)
     assert "\n" not in str(caught.value)
+
+
+def test_cuts_are_planned_with_what_small_sides_and_small_graphs_need():
+    promise = Guarantee(epsilon=1.0, delta=1e-6, unit="edge")
+    made = plan(purpose="cuts", rows=4039, distance=20_000.0, guarantee=promise)
+    assert [o.name for o in made.options] == ["edge response", "edge noise", "graph sketch"]
+    assert made.best.standard_error(1.0) == pytest.approx(math.sqrt(2019 * 2020) / (2 * math.sinh(0.5)), rel=1e-4)
+    assert "best answered by the sketch" in made.advice[0]
+    large = plan(purpose="cuts", rows=100_000, distance=200_000.0, guarantee=promise)
+    assert [o.name for o in large.options] == ["graph sketch"]
+    small = plan(purpose="cuts", rows=60, distance=400.0, guarantee=promise)
+    assert "too little" in " ".join(small.advice)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rows": 50}, {"distance": 5.0}, {"rows": 50, "distance": 5.0, "columns": 3}, {"rows": 1, "distance": 5.0}],
+)
+def test_a_plan_for_cuts_says_what_it_needs(wrong):
+    with pytest.raises(ParameterError, match="rows"):
+        plan(purpose="cuts", guarantee=Guarantee(epsilon=1.0, delta=1e-6, unit="edge"), **wrong)
 
 
 # ---- several scales -------------------------------------------------------------------------------------------------

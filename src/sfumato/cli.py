@@ -11,7 +11,7 @@ from importlib import metadata
 from sfumato.commands.asking import add_estimate, add_show
 from sfumato.commands.describing import add_check, add_schema
 from sfumato.commands.parsing import Parser
-from sfumato.commands.planning import add_plan
+from sfumato.commands.planning import add_feasible, add_plan, add_regions
 from sfumato.commands.releasing import add_release
 from sfumato.errors import SfumatoError
 
@@ -54,7 +54,7 @@ def _parser() -> Parser:
     parser = Parser(prog="sfumato", description="Publish data under differential privacy through random projections.")
     parser.add_argument("--version", action="version", version=metadata.version("sfumato"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_schema, add_check, add_plan, add_release, add_show, add_estimate):
+    for add in (add_schema, add_check, add_plan, add_regions, add_feasible, add_release, add_show, add_estimate):
         add(commands)
     return parser
 

@@ -2,10 +2,11 @@
 
 The planner compares thousands of configurations, up to millions of columns, so it cannot draw each projection or
 calibrate in ball arithmetic. These are the same quantities to about 1%: exact where a family's sensitivity is not
-random (identity, sparse, rademacher), its median over draws elsewhere. Nothing here protects anybody: a release
+random (identity, sparse, rademacher), an average over draws elsewhere. Nothing here protects anybody: a release
 calibrates its own noise on its own integers.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from scipy import special
 
 from sfumato import profile
 from sfumato.calibration import least_level
-from sfumato.guarantee import Change
+from sfumato.guarantee import Change, Guarantee
 from sfumato.loss import Gaussian, Laplace
 from sfumato.moments import NoiseKind
 from sfumato.schema import Schema
@@ -25,8 +26,9 @@ from sfumato.schema import Schema
 Floats = NDArray[np.float64]
 
 _LARGEST_ENUMERATED = 16  # as projection.py: maxima over signs are exact up to here
+_MANY = 2000  # the largest of more draws than this hardly varies
 _WIDTH = 9.0  # how many standard deviations of a random stretch are integrated
-_TRACY_WIDOM = -1.2065  # mean of the largest eigenvalue's law
+_TRACY_WIDOM = -1.2065, 1.6078  # mean and variance of the largest eigenvalue's law
 
 
 # ---- the domain -----------------------------------------------------------------------------------------------------
@@ -115,25 +117,51 @@ def _spectral(shape: Shape, order: int) -> float:
     return math.sqrt(shape.dim_out) * largest_singular(shape)
 
 
+# Where a sensitivity is random, its fourth power is averaged: that is how noise enters the variance of a distance
+# where it matters. Ranks u^(1/d) of one row's law are the quantiles u of the largest of d.
+_NODES, _WEIGHTS = (np.asarray(column) for column in np.polynomial.legendre.leggauss(12))
+
+
+def _of_largest(quantile: Callable[[float], float], count: int) -> float:
+    """The fourth root of the mean fourth power of the largest of ``count`` draws of a law; its median if very many."""
+    if count > _MANY:
+        return quantile(0.5 ** (1 / count))
+    values = np.array([quantile(((node + 1) / 2) ** (1 / count)) for node in _NODES])
+    return float(np.sum(_WEIGHTS / 2 * values**4) ** 0.25)
+
+
+@functools.lru_cache(maxsize=1 << 14)
 def row_norm(shape: Shape, order: int) -> float:
-    """max_j ||P_j||: the same for every draw of the first three, the median of the largest of d for the others."""
+    """max_j ||P_j||: the same for every draw of the first three, averaged over draws for the others."""
     d, k = shape.dim_in, shape.dim_out
     fixed = {"identity": 1.0, "sparse": 1.0, "rademacher": math.sqrt(k) if order == 1 else 1.0}
     if shape.family in fixed:
         return fixed[shape.family]
-    rank = 0.5 ** (1 / d)
-    if shape.family == "achlioptas":
-        filled = max(1.0, _binomial_quantile(rank, k, 1 / 3))
-        return math.sqrt(3 / k) * (filled if order == 1 else math.sqrt(filled))
-    longest = math.sqrt(special.chdtri(k, 1 - rank) / k)
-    if shape.family == "orthonormal":
-        longest = math.sqrt(d / k * special.betaincinv(k / 2, (d - k) / 2, rank)) if k < d else 1.0
-    if order == 2:
-        return longest
-    return _largest_sum(k, rank) * longest / math.sqrt(special.chdtri(k, 1 - rank) / k)
+    if shape.family == "orthonormal" and k == d and order == 2:
+        return 1.0
+    quantile = {"achlioptas": _achlioptas_row, "gaussian": _gaussian_row, "orthonormal": _orthonormal_row}[shape.family]
+    return _of_largest(lambda rank: quantile(rank, shape, order), d)
 
 
-def _largest_sum(k: int, rank: float) -> float:
+def _achlioptas_row(rank: float, shape: Shape, order: int) -> float:
+    filled = max(1.0, _binomial_quantile(rank, shape.dim_out, 1 / 3))
+    return math.sqrt(3 / shape.dim_out) * (filled if order == 1 else math.sqrt(filled))
+
+
+def _gaussian_row(rank: float, shape: Shape, order: int) -> float:
+    k = shape.dim_out
+    return math.sqrt(special.chdtri(k, 1 - rank) / k) if order == 2 else _sum_quantile(k, rank)
+
+
+def _orthonormal_row(rank: float, shape: Shape, order: int) -> float:
+    d, k = shape.dim_in, shape.dim_out
+    if k == d:
+        return _sum_quantile(k, rank)
+    length = math.sqrt(d / k * special.betaincinv(k / 2, (d - k) / 2, rank))
+    return length if order == 2 else _sum_quantile(k, rank) * length / _gaussian_row(rank, shape, 2)
+
+
+def _sum_quantile(k: int, rank: float) -> float:
     """The quantile of sum |g_i| / sqrt(k), by its first three moments."""
     mean, variance = math.sqrt(2 / math.pi), 1 - 2 / math.pi
     skewness = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5 / math.sqrt(k)
@@ -142,30 +170,43 @@ def _largest_sum(k: int, rank: float) -> float:
     return float(math.sqrt(k) * mean + math.sqrt(variance) * deviate)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def largest_singular(shape: Shape) -> float:
-    """sigma_max(P): exact for identity and orthonormal, typical for the others."""
+    """sigma_max(P): exact for identity and orthonormal, averaged over draws for the others."""
     d, k = shape.dim_in, shape.dim_out
     if shape.family == "identity":
         return 1.0
     if shape.family == "orthonormal":
         return math.sqrt(d / k)
     if shape.family == "sparse":
-        return math.sqrt(_largest_load(d, k))
+        return _of_largest(lambda rank: math.sqrt(max(1.0, _binomial_quantile(rank, d, 1 / k))), k)
     root = math.sqrt(max(d - 1, 0)) + math.sqrt(k)
     spread = root * (1 / math.sqrt(max(d - 1, 1)) + 1 / math.sqrt(k)) ** (1 / 3)
-    return math.sqrt((root * root + _TRACY_WIDOM * spread) / k)
-
-
-def _largest_load(balls: int, bins: int) -> float:
-    """The median of the fullest of the bins."""
-    if bins == 1:
-        return float(balls)
-    rank = 0.5 ** (1 / bins)
-    return max(1.0, _binomial_quantile(rank, balls, 1 / bins))
+    square = root * root + _TRACY_WIDOM[0] * spread
+    return float((square**2 + _TRACY_WIDOM[1] * spread**2) ** 0.25 / math.sqrt(k))
 
 
 def _binomial_quantile(rank: float, trials: int, chance: float) -> float:
-    return float(np.ceil(special.bdtrik(rank, trials, chance) - 1e-9))
+    return float(np.ceil(special.bdtrik(rank, trials, chance) - 1e-9)) if chance < 1 else float(trials)
+
+
+def distances_reach(order: int, guarantee: Guarantee, change: Change, domain: Domain, rows: int) -> float:
+    """How far one unit moves all squared distances of n records, in the l1 or l2 norm: see ``mechanisms.distances``."""
+    if change.kind == "attribute":
+        one = both = max(domain.widest**2, 2 * domain.category**2)
+    elif change.kind == "box":
+        one = both = domain.length**2
+    else:
+        one, both = (_farther(copies * (change.radius or 0.0), domain.length) for copies in (1, 2))
+    group = min(guarantee.group, rows)
+    counts = group * (rows - group), group * (group - 1) / 2
+    if order == 1:
+        return counts[0] * one + counts[1] * both
+    return math.hypot(math.sqrt(counts[0]) * one, math.sqrt(counts[1]) * both)
+
+
+def _farther(radius: float, diameter: float) -> float:
+    return diameter**2 if radius >= diameter else radius * (2 * diameter - radius)
 
 
 # ---- how much noise a promise asks for ------------------------------------------------------------------------------

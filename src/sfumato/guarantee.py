@@ -132,6 +132,11 @@ class Guarantee:
         assert self.change is not None
         return self.change
 
+    def describe_change(self) -> str:
+        """What one unit may change, in plain words."""
+        weight = "the weight of one pair of vertices, within [0, 1]"
+        return weight if self.unit == "edge" else self.allowed_change.describe()
+
     def describe(self) -> str:
         """The promise in plain words."""
         whose = {"attribute": "one value of one record", "record": "one record", "edge": "one edge"}[self.unit]
@@ -143,5 +148,8 @@ class Guarantee:
         slack = f", and beyond that by at most {self.delta:g}" if self.delta else ""
         origin = "drawn after the data were fixed and used once" if self.projection == "fresh" else "known or reused"
         projection = f"The projection was {origin}" if self.projection == "fresh" else f"The projection may be {origin}"
-        change = self.allowed_change.describe()
+        change = self.describe_change()
+        if self.unit == "edge":
+            pair = "the weight of one edge changes" if self.neighbours == "replace" else "one edge is added or removed"
+            return f"If {pair}, {odds}{slack}. What may change: {change}."
         return f"If {whose} is {pair}, {odds}{slack}. What may change: {change}. {projection}."

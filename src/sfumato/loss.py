@@ -270,6 +270,22 @@ class Composed:
         return _composed_pld(tuple(sorted(self.losses, key=repr)))
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class Responses(Composed):
+    """Randomized response of one epsilon in many columns that may all change at once, with its exact profile."""
+
+    losses: tuple[Response, ...]
+
+    def __init__(self, epsilon: float, categories: Iterable[int]) -> None:
+        Composed.__init__(self, [Response(epsilon, count) for count in categories])
+
+    def delta(self, epsilon: float) -> float:
+        """A sum over a lattice of losses (``profile.responses``), exact."""
+        folds = Counter(loss.categories for loss in self.losses)
+        each = self.losses[0].epsilon
+        return profile.responses(_valid(epsilon), response_epsilon=each, folds=tuple(sorted(folds.items())))
+
+
 def _composed_delta(pld: "PrivacyLossDistribution", epsilon: float, folds: int) -> float:
     """The delta of a composed PLD, with the allowance for as many folds."""
     found = max(0.0, float(pld.get_delta_for_epsilon(epsilon)))

@@ -16,6 +16,7 @@ from sfumato.schema import Schema
 Manifest: TypeAlias = dict[str, Any]
 
 FORMAT, VERSION = "sfumato-release", 1
+_GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
 
@@ -86,8 +87,11 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
     """What the JSON Schema cannot say: whole numbers, a guarantee and a schema that can be, numbers that agree."""
     try:
         read_guarantee(manifest["guarantee"])
-        schema = Schema.from_dict(manifest["schema"])
-        sound = type(manifest.get("rows", 1)) is int and _agrees(manifest, schema)
+        if manifest["kind"] in _GRAPHS:
+            sound = type(manifest["rows"]) is int and _graph_agrees(manifest)
+        else:
+            schema = Schema.from_dict(manifest["schema"])
+            sound = type(manifest.get("rows", 1)) is int and _agrees(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
@@ -109,10 +113,24 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
         if mechanism["columns"] != schema.encoding.dim or not all(type(number) is int for number in whole):
             return False
         if mechanism["noise"] == "sketch":
-            return set(manifest["files"]) == listed
+            return set(manifest["files"]) == listed and manifest["numerics"] == "idealized"
     ratio = mechanism["standard_deviation"] / mechanism["scale"]
     fits = abs(ratio - (math.sqrt(2) if mechanism["noise"] == "laplace" else 1)) < 1e-9
     return fits and set(manifest["files"]) == listed
+
+
+def _graph_agrees(manifest: Manifest) -> bool:
+    """Whether unit, ridge or noise, and files say the same thing."""
+    mechanism, vertices = manifest["mechanism"], manifest["rows"]
+    fits = set(manifest["files"]) == {"data.parquet"} and manifest["guarantee"]["unit"] == "edge"
+    if manifest["kind"] == "graph-sketch":
+        ridge = mechanism["ridge"]
+        fits &= type(mechanism["rows"]) is int and manifest["numerics"] == "idealized" and ridge < vertices
+        return fits and abs(ridge * (mechanism["ratio"] + 2 / vertices) / 2 - 1) < 1e-9
+    if manifest["kind"] == "graph-noise":
+        root = math.sqrt(2) if mechanism["noise"] == "laplace" else 1
+        return fits and abs(mechanism["standard_deviation"] / mechanism["scale"] / root - 1) < 1e-9
+    return fits and abs(mechanism["keep"] * (1 + math.exp(-mechanism["epsilon_per_value"])) - 1) < 1e-9
 
 
 def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
@@ -126,7 +144,11 @@ def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
 
 def contents(manifest: Manifest) -> str:
     """What a release holds, in one sentence."""
-    kind, rows, mechanism = manifest["kind"], manifest.get("rows", 0), manifest["mechanism"]
+    if manifest["kind"] == "covariance":
+        return _covariance_contents(manifest)
+    kind, rows, mechanism = manifest["kind"], manifest["rows"], manifest["mechanism"]
+    if kind in _GRAPHS:
+        return _graph_contents(manifest)
     if kind == "responses":
         keep = sorted(mechanism["keep"])
         odds = f"{keep[0]:.4g}" if keep[0] == keep[-1] else f"{keep[0]:.4g} to {keep[-1]:.4g}"
@@ -134,12 +156,7 @@ def contents(manifest: Manifest) -> str:
             f"{rows:,} records of {len(keep)} answers each, every one true with probability {odds} "
             "and otherwise drawn from the other values"
         )
-    if mechanism["noise"] == "sketch":
-        return f"{mechanism['sketch_rows']} random rows whose covariance is {_scatter(manifest)} plus a known ridge"
     noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g} on each number"
-    if kind == "covariance":
-        where = " (less off the diagonal)" if mechanism["noise"] == "gaussian" else ""
-        return f"{_scatter(manifest)}, with {noise}{where}"
     if kind == "distances":
         return f"the squared distances of all {rows * (rows - 1) // 2:,} pairs of {rows:,} records, with {noise}"
     projection = manifest["projection"]
@@ -152,53 +169,93 @@ def contents(manifest: Manifest) -> str:
     return f"{shape} {made}, with {noise}"
 
 
-def _scatter(manifest: Manifest) -> str:
-    """What a covariance release is about."""
-    mechanism = manifest["mechanism"]
-    whose = f"{manifest['rows']:,} records" if "rows" in manifest else "a number of records that is protected"
+def _graph_contents(manifest: Manifest) -> str:
+    vertices, mechanism = manifest["rows"], manifest["mechanism"]
+    if manifest["kind"] == "graph-sketch":
+        return (
+            f"a graph of {vertices:,} vertices as {mechanism['rows']} Gaussian numbers for each, whose law mixes "
+            f"{mechanism['ridge'] / vertices:.2%} of the complete graph into it"
+        )
+    pairs = f"all {vertices * (vertices - 1) // 2:,} pairs of {vertices:,} vertices"
+    if manifest["kind"] == "graph-noise":
+        noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g}"
+        return f"the edge weights of {pairs}, with {noise} on each"
+    return f"whether there is an edge, for {pairs}, each answer true with probability {mechanism['keep']:.4g}"
+
+
+def _covariance_contents(manifest: Manifest) -> str:
+    mechanism, rows = manifest["mechanism"], manifest.get("rows")
+    whose = "a number of records that is protected" if rows is None else f"{rows:,} records"
     about = "their mean" if mechanism["centred"] else "the middle of the bounds"
-    return f"the sums of squares and products of {mechanism['columns']} encoded columns about {about}, over {whose}"
+    what = f"the sums of squares and products of {mechanism['columns']} encoded columns about {about}, over {whose}"
+    if mechanism["noise"] == "sketch":
+        return f"{mechanism['sketch_rows']} Gaussian rows whose covariance is {what}, plus a known ridge"
+    noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g}"
+    where = " (less by the square root of 2 off the diagonal)" if mechanism["noise"] == "gaussian" else " on each"
+    return f"{what}, with {noise}{where}"
 
 
 def moves(manifest: Manifest) -> str:
     """How far one unit moves what is published."""
     mechanism = manifest["mechanism"]
-    if "ridge" in mechanism:
-        times = 2 if mechanism["centred"] else 1
-        return (
-            f"one unit adds or removes a vector no longer than {times * mechanism['longest']:.6g} "
-            f"(or one of each) where the ridge is {mechanism['ridge']:.6g}"
-        )
-    if manifest["kind"] == "responses":
+    if manifest["kind"] == "covariance" and mechanism["noise"] == "sketch":
+        longest = mechanism["longest"] * (2 if mechanism["centred"] else 1)
+        pair = "a vector" if "rows" not in manifest else "a vector for another,"
+        return f"one unit changes {pair} no longer than {longest:.6g} where the ridge is {mechanism['ridge']:.6g}"
+    if manifest["kind"] == "graph-sketch":
+        return f"one edge changes the variance of the rows along it by a factor of at most {1 + mechanism['ratio']:.6g}"
+    if manifest["kind"] in ("responses", "graph-responses"):
         return f"each answer is given with epsilon {mechanism['epsilon_per_value']:.6g}"
     if "radius" in mechanism:
         return (
             f"one unit moves a record by at most {mechanism['radius']:.6g} before a projection drawn for this release"
         )
-    return f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}"
+    chosen = ""
+    if "choice" in mechanism:
+        chosen = f"; {mechanism['choice']['epsilon']:g} of epsilon went to choosing how many numbers a record becomes"
+    return f"one unit moves the numbers by at most {mechanism['sensitivity']:.6g}{chosen}"
 
 
 _USE = {
     "responses": """    release.hamming([0], [1]).interval(0.95)  in how many flags two records differ, with error bars
     release.nearest(0, k=10)                  the records most like the first
     release.table()                           the answers themselves""",
-    "distances": """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
-    release.nearest(0, k=10)                  the records most like the first
-    release.cleaned()                         the nearest distances that points in space can have""",
+    **dict.fromkeys(
+        _GRAPHS,
+        """    release.cut([0, 1, 2]).interval(0.95)     weight of the edges that leave a set, with error bars
+    release.conductance([0, 1, 2])            the same over the smaller side's volume
+    release.laplacian_quadratic_form(x)       sum of weight * (x_u - x_v)^2 over the edges""",
+    ),
     "covariance": """    release.variance("a column").interval()   variance along a direction, with error bars
     release.principal_components(2)           directions of largest variance, with simultaneous intervals
     release.covariance()                      the matrix itself""",
+    "distances": """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
+    release.nearest(0, k=10)                  the records most like the first
+    release.cleaned()                         the nearest distances that points in space can have""",
 }
 _USE_NUMBERS = """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
     release.nearest(0, k=10)                  the records most like the first
     release.array()                           the numbers themselves"""
 
 
+_UNPROTECTED = {
+    False: "The number of records, the order of the rows, and public ids",
+    True: "The number of vertices, their numbering, and all edges of one vertex taken together",
+}
+
+
+def _unprotected(manifest: Manifest) -> str:
+    """What the promise leaves open, as a sentence."""
+    if "rows" not in manifest:
+        return "The schema and its bounds are not protected; the number of records is."
+    return f"{_UNPROTECTED[manifest['kind'] in _GRAPHS]} are not protected."
+
+
 def plain_words(manifest: Manifest) -> str:
     """README.txt: the promise, what it does not cover, and how to use the release."""
     guarantee = read_guarantee(manifest["guarantee"])
     warnings = "".join(f"  ! {line}\n" for line in manifest["warnings"]) or "  none\n"
-    kept = ""
+    kept, graph = "", manifest["kind"] in _GRAPHS
     if "projection" in manifest:
         kept = (
             f"\nThe projection is {'published here' if manifest['projection']['published'] else 'kept by the owner'}."
@@ -209,7 +266,7 @@ THE PROMISE
 {guarantee.describe()}
 epsilon = {guarantee.epsilon!r}, delta = {guarantee.delta!r},
 unit = {guarantee.unit}, neighbours = {guarantee.neighbours},
-change = {guarantee.allowed_change.describe()}, projection = {guarantee.projection}.
+change = {guarantee.describe_change()}{"" if graph else f", projection = {guarantee.projection}"}.
 
 WHAT IS HERE
 data.parquet: {contents(manifest)}.{kept}
@@ -226,29 +283,22 @@ HOW TO USE IT
 """
 
 
-def _unprotected(manifest: Manifest) -> str:
-    """What the promise leaves open, as a sentence."""
-    if manifest["kind"] != "covariance":
-        return "The number of records, the order of the rows, and public ids are not protected."
-    if "rows" in manifest:
-        return "The number of records, the schema and its bounds are not protected."
-    return "The schema and its bounds are not protected; the number of records is."
-
-
 _PRODUCTS = {
     "covariance": "Perturbed second moments of records",
     "sketch": "Sketches of records",
     "components": "Sketches of records",
     "responses": "Perturbed records",
     "distances": "Perturbed distances between records",
+    "graph-sketch": "Sketch of a graph",
+    "graph-noise": "Perturbed edges of a graph",
+    "graph-responses": "Perturbed edges of a graph",
 }
 
 
-def _numerics(manifest: Manifest) -> str:
-    """How the noise was computed."""
-    if manifest["numerics"] == "idealized":
-        return f"idealized: {manifest['mechanism']['why_idealized']}"
-    return "on an integer lattice, exact to the last bit (no floating-point noise)"
+_NUMERICS = {
+    "exact": "on an integer lattice, exact to the last bit (no floating-point noise)",
+    "idealized": "proved for real numbers, computed in doubles, rounded to a coarse grid",
+}
 
 
 def registry_entry(manifest: Manifest) -> str:
@@ -259,12 +309,14 @@ def registry_entry(manifest: Manifest) -> str:
         f"      delta: {guarantee.delta!r}\n" if guarantee.delta else ""
     )
     text = {
-        "domain": f"Tables of {len(manifest['schema']['columns'])} declared columns, clipped to public bounds.",
-        "unprotected": _unprotected(manifest)
-        if manifest["kind"] == "covariance"
-        else "The number and order of the records, the schema and its bounds, public ids.",
-        "unit": f"{guarantee.unit}: {guarantee.allowed_change.describe()}. Neighbours: {guarantee.neighbours}.",
-        "mechanisms": f"{contents(manifest)}; {_numerics(manifest)}.",
+        "domain": f"Tables of {len(manifest['schema']['columns'])} declared columns, clipped to public bounds."
+        if "schema" in manifest
+        else f"Undirected graphs on {manifest['rows']} vertices with edge weights clipped to [0, 1].",
+        "unprotected": "The number and order of the records, the schema and its bounds, public ids."
+        if "schema" in manifest and "rows" in manifest
+        else _unprotected(manifest),
+        "unit": f"{guarantee.unit}: {guarantee.describe_change()}. Neighbours: {guarantee.neighbours}.",
+        "mechanisms": f"{contents(manifest)}; {_NUMERICS[manifest['numerics']]}.",
         "accounting": "; ".join(manifest["warnings"]) or "A single release.",
     }
     quoted = {key: json.dumps(value) for key, value in text.items()}

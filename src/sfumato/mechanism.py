@@ -41,8 +41,8 @@ class Prepared(Protocol):
     """A mechanism that knows what one unit can move; a one-parameter family of losses that fall with the level."""
 
     @property
-    def schema(self) -> Schema:
-        """What the columns are."""
+    def schema(self) -> Schema | None:
+        """What the columns are; None for graphs."""
         ...
 
     @property
@@ -62,6 +62,9 @@ class Prepared(Protocol):
 class Recipe(Protocol):
     """A frozen description of a mechanism."""
 
-    def prepare(self, schema: Schema, guarantee: Guarantee) -> Prepared:
-        """Compute what one unit can move, before any data is read; refuse what cannot be promised."""
+    def prepare(self, schema: Any, guarantee: Guarantee) -> Prepared:
+        """Compute what one unit can move, before any data is read; refuse what cannot be promised.
+
+        ``schema`` is a Schema, or None for graphs.
+        """
         ...

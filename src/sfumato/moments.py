@@ -65,6 +65,25 @@ class NoiseLaw:
         # Pr[n - m > y b] = (2 + y) e^-y / 4
         return b * (-2 - special.lambertw(-4 * np.asarray(probability) * math.exp(-2), -1).real)
 
+    def exceeding(self, value: Number, copies: int) -> Number:
+        """The probability that n (one copy) or n - m (two) exceeds a value, of either sign."""
+        if self.kind == "gaussian":
+            return special.ndtr(-np.asarray(value) / (self.scale * math.sqrt(copies)))
+        far = np.abs(value) * math.sqrt(2) / self.scale
+        tail = np.exp(-far) / 2 if copies == 1 else (2 + far) * np.exp(-far) / 4
+        return np.where(np.asarray(value) < 0, 1 - tail, tail)
+
+    def moment(self, power: int, copies: int) -> float:
+        """E n^power (one copy) or E (n - m)^power (two), for an even power."""
+        half = power // 2
+        if copies > 1:
+            terms = (
+                math.comb(power, 2 * i) * self.moment(2 * i, 1) * self.moment(power - 2 * i, 1) for i in range(half + 1)
+            )
+            return math.fsum(terms)
+        over = 2**half if self.kind == "laplace" else 2**half * math.factorial(half)
+        return float(math.factorial(power) / over * self.scale**power)
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:

@@ -2,15 +2,25 @@
 
 import html
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sfumato.errors import MissingDependency, ParameterError
+from sfumato.guarantee import Guarantee
 from sfumato.planner import Plan
+from sfumato.regions import (
+    NAMES,
+    as_published,
+    feasible_epsilon,
+    published_epsilon,
+    region,
+    rows_where_projection_wins,
+)
 
 _SHOWN = 7  # curves in one picture
 _COLOURS = ("#1b6ca8", "#c8553d", "#2a9d5c", "#8e5ea2", "#b08900", "#5a6572", "#d17ab0")
@@ -46,6 +56,43 @@ def _over_distance(plan: Plan, axes: Any) -> None:
     axes.set(xscale="log", yscale="log", xlabel="distance", ylabel="standard error / squared distance")
     axes.set_title("the same options at other distances")
     axes.legend(fontsize=7, frameon=False)
+
+
+def draw_regions(path: str | Path, *, columns: int, rows: int, guarantee: Guarantee) -> None:
+    """Standard errors of the three mechanisms over distance, and where projection beats noise on distances."""
+    title = f"{columns:,} flags, {rows:,} records, epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}"
+    distances = np.geomspace(1.0, np.sqrt(columns), 25)
+    with figure(path, title, (11.0, 4.4)) as picture:
+        errors, borders = picture.subplots(1, 2)
+        found = [region(float(r), columns=columns, rows=rows, guarantee=guarantee) for r in distances]
+        for name, colour in zip(NAMES, _COLOURS, strict=False):
+            errors.plot(distances**2, [here.error(name) for here in found], color=colour, label=name)
+        for dimension, style in ((16, ":"), (256, "--")):
+            setting = partial(as_published, columns=columns, rows=rows, epsilon=guarantee.epsilon, dimension=dimension)
+            old = [setting(float(r)) for r in distances]
+            label = f"projection as published, k = {dimension}"
+            errors.plot(distances**2, old, color="#999999", linestyle=style, label=label)
+        errors.plot(distances**2, distances**2, color="#000000", linewidth=0.8, label="the squared distance itself")
+        errors.set(xscale="log", yscale="log", xlabel="squared distance", ylabel="standard error")
+        errors.legend(fontsize=7, frameon=False)
+        wins = [rows_where_projection_wins(columns=columns, distance=float(r), guarantee=guarantee) for r in distances]
+        borders.plot(distances**2, wins, color=_COLOURS[0])
+        borders.set(xscale="log", yscale="log", xlabel="squared distance", ylabel="records")
+        borders.set_title("a sketch beats noise on distances above this many records", fontsize=9)
+
+
+def draw_feasible(path: str | Path, scales: Sequence[float]) -> None:
+    """Figure 1 of Kenthapadi et al.: which (epsilon, delta) a scale of Gaussian noise gives, exact and as published."""
+    deltas = np.geomspace(1e-9, 0.3, 60)
+    with figure(path, "what Gaussian noise promises at sensitivity 1", (6.0, 4.4)) as picture:
+        axes = picture.subplots()
+        for scale, colour in zip(scales, _COLOURS, strict=False):
+            exact = [feasible_epsilon(scale, float(d)) for d in deltas]
+            axes.plot(exact, deltas, color=colour, label=f"sigma = {scale:g}, exact")
+            old = [published_epsilon(scale, float(d)) for d in deltas]
+            axes.plot(old, deltas, color=colour, linestyle="--", label=f"sigma = {scale:g}, as published")
+        axes.set(yscale="log", xlabel="epsilon", ylabel="delta", xlim=(0, None))
+        axes.legend(fontsize=7, frameon=False)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """``release``: the one place where data, guarantee, mechanism and disk meet."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from sfumato import cells, storage
 from sfumato.calibration import Calibrated, calibrate
-from sfumato.errors import ReleaseError, SchemaError
+from sfumato.edges import EdgeRows, open_edges
+from sfumato.errors import ParameterError, ReleaseError, SchemaError
 from sfumato.guarantee import Guarantee
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
 from sfumato.mechanism import Prepared, Published, Recipe
 from sfumato.releases.loading import AnyRelease, of_kind
-from sfumato.rows import Progress, TableRows, ignore
+from sfumato.rows import Progress, Rows, TableRows, ignore
 from sfumato.schema import Schema, positions
 from sfumato.secret import Secret
 from sfumato.tables import Table, open_table
@@ -25,15 +26,16 @@ from sfumato.tables import Table, open_table
 def release(
     data: Any,
     *,
-    schema: Schema,
+    schema: Schema | None,
     mechanism: Recipe,
     guarantee: Guarantee,
     secret: Secret | None = None,
 ) -> AnyRelease:
-    """Make a private release of a table, in memory; ``release_to`` streams to disk instead.
+    """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
-    before a row is read. ``secret`` is for tests; a release made with the testing twin is marked as unprotected.
+    before a row is read. ``release_to`` streams to disk instead. ``secret`` is for tests; a release made with the
+    testing twin is marked as unprotected.
     """
     job = _Job.of(data, schema, mechanism, guarantee, secret)
     published = job.run(ignore)
@@ -49,7 +51,7 @@ def release_to(
     path: str | Path,
     data: Any,
     *,
-    schema: Schema,
+    schema: Schema | None,
     mechanism: Recipe,
     guarantee: Guarantee,
     progress: Progress = ignore,
@@ -58,7 +60,7 @@ def release_to(
     """Stream a private release of a table to a folder, which appears whole or not at all; returns its manifest.
 
     Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
-    all pairs of them).
+    all pairs of them, and for graphs).
     """
     job = _Job.of(data, schema, mechanism, guarantee, secret)
     with storage.new_folder(Path(path)) as folder:
@@ -74,25 +76,36 @@ class _Job:
     """A calibrated mechanism beside the table it will read: what both ways of releasing share."""
 
     calibrated: Calibrated[Prepared]
-    table: Table
+    source: Table | EdgeRows
     secret: Secret
 
     @classmethod
-    def of(cls, data: Any, schema: Schema, mechanism: Recipe, guarantee: Guarantee, secret: Secret | None) -> "_Job":
+    def of(
+        cls, data: Any, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee, secret: Secret | None
+    ) -> "_Job":
+        if schema is None and guarantee.unit != "edge":
+            raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
-        return cls(calibrated, open_table(data, schema), Secret.fresh() if secret is None else secret)
+        source = open_edges(data) if schema is None else open_table(data, schema)
+        return cls(calibrated, source, Secret.fresh() if secret is None else secret)
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> Schema | None:
         return self.calibrated.mechanism.schema
 
     def run(self, progress: Progress) -> Published:
-        rows = TableRows(self.table, self.schema, progress=progress)
-        return self.calibrated.mechanism.run(rows, self.calibrated.level, self.secret)
+        return self.calibrated.mechanism.run(self._rows(progress), self.calibrated.level, self.secret)
+
+    def _rows(self, progress: Progress) -> Rows:
+        if isinstance(self.source, EdgeRows):
+            return replace(self.source, progress=progress)
+        assert self.schema is not None
+        return TableRows(self.source, self.schema, progress=progress)
 
     def blocks(self, published: Published) -> Iterator[tuple[NDArray[Any], pa.Array | None]]:
         """Published blocks, each with the public ids of its rows."""
-        ids = _ids(self.table, self.schema) if published.by_record else None
+        table = self.source if published.by_record and isinstance(self.source, Table) else None
+        ids = None if table is None or self.schema is None else _ids(table, self.schema)
         for block in published.blocks:
             yield block, None if ids is None else ids.take(block.shape[1])
 
@@ -100,15 +113,15 @@ class _Job:
         """Everything the manifest says but what depends on the files; facts that name the rows go before a count."""
         shared = {
             "guarantee": describe_guarantee(self.calibrated.guarantee),
-            "schema": self.schema.to_dict(),
+            **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             "rows": rows,
             "protected": self.secret.protected,
             "accounted": False,
             "numerics": "exact",
             "randomness": RANDOMNESS,
-            "warnings": list(_warnings(self.schema, self.secret)),
         }
-        return shared | published.facts
+        warnings = [*_warnings(self.schema, self.secret), *published.facts.get("warnings", [])]
+        return shared | published.facts | {"warnings": warnings}
 
 
 class _Ids:
@@ -150,9 +163,9 @@ def _as_text(ids: pa.Array) -> pa.Array:
     return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
 
 
-def _warnings(schema: Schema, secret: Secret) -> Iterator[str]:
+def _warnings(schema: Schema | None, secret: Secret) -> Iterator[str]:
     yield "no ledger was used: what other releases of these data cost is not accounted for"
-    if schema.bounds_from_data:
+    if schema is not None and schema.bounds_from_data:
         yield "bounds were taken from the data, which is outside the guarantee"
     if not secret.protected:
         yield "made with test noise: this release protects nobody"

@@ -6,97 +6,20 @@ told from what. Planning touches no data and costs no budget; predictions use th
 """
 
 import math
-import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, get_args
 
-import numpy as np
-
-from sfumato import check, forecast, moments
+from sfumato import check, rowwise, summed
 from sfumato.errors import ParameterError
-from sfumato.forecast import Domain, Shape
+from sfumato.forecast import Domain
 from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanism import Recipe
-from sfumato.mechanisms.sketch import Noise, Sketch, effective_change
-from sfumato.moments import Geometry, NoiseLaw
-from sfumato.projection import Family, Order
+from sfumato.option import Option, Purpose, Request
+from sfumato.rowwise import Curve
 from sfumato.schema import Schema
 
-Purpose = Literal["distances", "nearest", "clustering"]
-
-_TOLD_APART = 1.96  # standard errors of 0 above which a squared distance is told from 0
 _GOOD = 0.25  # relative error that advice aims at
-_EXACT_WORK = 1 << 20  # projections of at most this many entries are drawn to know their sensitivity exactly
-
-
-# ---- what is predicted ----------------------------------------------------------------------------------------------
-
-
-class Errors(Protocol):
-    """How an option errs, as functions of the truth."""
-
-    def variance(self, squared: float) -> float:
-        """Of an estimated squared distance."""
-        ...
-
-    def mistake(self, distance: float) -> float:
-        """How often a record of one of two tight groups looks nearer to the other's centre."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SketchErrors:
-    """Of a sketch, for differences spread over the columns, or for flags."""
-
-    law: NoiseLaw
-    geometry: Geometry
-    flags: bool = False
-
-    def variance(self, squared: float) -> float:
-        """By ``moments.distance_variance``: ||v||_4^4 is ||v||^2 for flags and at least ||v||^4/d for any v."""
-        fourth = squared if self.flags else squared**2 / self.geometry.dim_in
-        return float(moments.distance_variance(squared, self.law, self.geometry, fourth))
-
-    def mistake(self, distance: float) -> float:
-        """Pr[noise along the line of centres > half their distance], averaged over how the projection stretches it."""
-        if self.geometry.coefficients[0] == 0:
-            stretches, weights = np.ones(1), np.ones(1)
-        else:
-            family = "orthonormal" if self.geometry.family == "orthonormal" else "gaussian"
-            stretches, weights = forecast.stretch(Shape(family, self.geometry.dim_in, self.geometry.dim_out))
-        return float(np.sum(weights * forecast.normal_tail(distance * stretches / (2 * self.law.scale))))
-
-
-# ---- the answer -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A configuration that is ready to run under ``guarantee``, and how it would err."""
-
-    mechanism: Recipe
-    guarantee: Guarantee
-    name: str
-    family: str
-    dimension: int
-    noise: str
-    noise_scale: float
-    numbers: int | None
-    errors: Errors
-
-    def standard_error(self, distance: float) -> float:
-        """Of an estimated squared distance whose truth is ``distance`` squared."""
-        return math.sqrt(self.errors.variance(distance**2))
-
-    def relative_error(self, distance: float) -> float:
-        """The standard error over the squared distance."""
-        return self.standard_error(distance) / distance**2
-
-    @property
-    def detectable(self) -> float:
-        """The least distance that is told from 0: its square is 1.96 standard errors of 0."""
-        return math.sqrt(_TOLD_APART * self.standard_error(0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +61,15 @@ class Plan:
     def verdict(self) -> str:
         """What the best option can do, in plain words."""
         best, r = self.best, self.distance
-        told = f"distances below {best.detectable:.3g} cannot be told from 0"
+        told = f"{_NOUNS[self.purpose]} below {best.detectable:.3g} cannot be told from 0"
         if self.hopeless:
-            return f"hopeless at distance {r:.3g}: {told}, whatever the mechanism"
+            return f"hopeless at {r:.3g}: {told}, whatever the mechanism"
         if self.purpose == "clustering":
             return f"groups {r:.3g} apart: {best.errors.mistake(r):.1%} of records land in the wrong one; {told}"
-        near = f"squared distances near {r:.3g}^2 = {r * r:.3g} are recovered to within {best.relative_error(r):.0%}"
+        what = f"{_NOUNS[self.purpose]} near {r:.3g}"
+        if best.power == 2:
+            what = f"squared {what}^2 = {r * r:.3g}"
+        near = f"{what} are recovered to within {_percent(best.relative_error(r))}"
         if self.purpose == "nearest":
             gap = math.sqrt(2) * best.standard_error(r)
             near += f"; candidates whose squared distances differ by less than {gap:.3g} are confused"
@@ -151,15 +77,18 @@ class Plan:
 
     def curves(self) -> tuple["Curve", ...]:
         """Every dimension of every sketch that was considered, for pictures."""
-        return tuple(_curves(self.request))
+        return tuple(rowwise.curves(self.request))
 
-    def all_sketches(self) -> list[Option]:
-        """Every point of every curve as an option, with typical sensitivities."""
-        return [
-            _option(self.request, curve.guarantee, errors, shape)
+    def all_sketches(self, dimensions: Container[int] | None = None) -> list[Option]:
+        """Every point of every curve as an option, with typical sensitivities; or those of some dimensions, drawn."""
+        options = [
+            rowwise.option_at(self.request, curve.guarantee, errors, shape)
             for curve in self.curves()
             for errors, shape in zip(curve.errors, curve.shapes, strict=True)
         ]
+        if dimensions is None:
+            return options
+        return [rowwise.drawn(option, self.request) for option in options if option.dimension in dimensions]
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -185,14 +114,14 @@ class Plan:
             "standard_error": option.standard_error(self.distance),
             "relative_error": option.relative_error(self.distance),
             "detectable": option.detectable,
-            "mistakes": option.errors.mistake(self.distance),
+            "mistakes": None if math.isnan(wrong := option.errors.mistake(self.distance)) else wrong,
             "numbers": option.numbers,
         }
 
     def _merit(self, option: Option) -> str:
         if self.purpose == "clustering":
             return f"{option.errors.mistake(self.distance):.1%} wrong"
-        return f"{option.relative_error(self.distance):.0%}"
+        return _percent(option.relative_error(self.distance))
 
     def describe(self) -> str:
         """A table and the verdict."""
@@ -214,8 +143,22 @@ class Plan:
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in [head, *rows]]
         origin = " (two random records within the bounds; name your own with distance)" if self.assumed else ""
-        title = f"{self.purpose} at distance {self.distance:.4g}{origin}"
+        title = f"{self.purpose} at {_NOUNS[self.purpose].removesuffix('s')} {self.distance:.4g}{origin}"
         return "\n".join([title, *lines, self.verdict, *self.advice])
+
+
+_NOUNS: dict[Purpose, str] = {
+    "distances": "distances",
+    "nearest": "distances",
+    "clustering": "distances",
+    "covariance": "deviations",
+    "learning": "deviations",
+    "cuts": "cuts",
+}
+
+
+def _percent(share: float) -> str:
+    return f"{share:.2g}".join(("", " times")) if share >= 10 else f"{share:.0%}" if share >= 0.01 else f"{share:.2%}"
 
 
 def _size(numbers: int | None) -> str:
@@ -229,28 +172,6 @@ def _size(numbers: int | None) -> str:
     return f"{size:.3g} PB"
 
 
-# ---- planning -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a plan is made from."""
-
-    schema: Schema | None
-    domain: Domain
-    guarantee: Guarantee
-    purpose: Purpose
-    rows: int | None
-    distance: float
-    largest_dimension: int
-
-    def merit(self, errors: Errors) -> float:
-        """What is ranked, smaller is better."""
-        if self.purpose == "clustering":
-            return errors.mistake(self.distance)
-        return errors.variance(self.distance**2)
-
-
 def plan(
     *,
     guarantee: Guarantee,
@@ -261,46 +182,78 @@ def plan(
     distance: float | None = None,
     largest_dimension: int | None = None,
 ) -> Plan:
-    """Rank the configurations that keep ``guarantee``, for a purpose at a scale of distance.
+    """Rank the configurations that keep ``guarantee``, for a purpose at a scale.
 
     schema or columns : what will be released; a number of columns alone means that many flags.
-    rows              : how many records; needed for release sizes and to consider noise on all pairs.
-    distance          : the Euclidean distance (not squared, in weighted units) that matters. Left out, the typical
-                        distance of two records drawn at random within the bounds.
+    rows              : how many records, or vertices of a graph; needed for release sizes and for sums over records.
+    distance          : the scale that matters, in weighted units. For distances, nearest and clustering the Euclidean
+                        distance (not squared); left out, that of two records drawn at random within the bounds. For
+                        covariance and learning the standard deviation in a direction; left out, that of one column
+                        filled evenly. For cuts of a graph in two halves the weight of the cut.
     Privacy: no data is read, nothing is spent.
     """
-    if (schema is None) == (columns is None):
-        raise ParameterError("a plan needs a schema, or the number of columns alone: give exactly one of them")
     check.one_of(get_args(Purpose), purpose=purpose)
     if columns is not None:
         check.whole(1, columns=columns)
     if rows is not None:
         check.whole(1, rows=rows)
-    domain = Domain.flags_of(columns or 0) if schema is None else Domain.of(schema)
-    wanted = math.sqrt(domain.squared_typical) if distance is None else distance
+    domain = _domain(schema, columns, purpose, guarantee, rows, distance)
+    wanted = distance if distance is not None else _typical(domain, purpose)
     check.positive(distance=wanted)
     largest = domain.dim if largest_dimension is None else largest_dimension
     check.whole(1, largest_dimension=largest)
     request = Request(schema, domain, guarantee, purpose, rows, wanted, largest)
-    options = tuple(sorted(_options(request), key=lambda o: request.merit(o.errors)))
+    options = tuple(sorted(_options(request), key=request.merit))
     if not options:
         raise ParameterError("no mechanism can keep this promise: see what each one says with its own prepare()")
     draft = Plan(purpose, guarantee, wanted, distance is None, rows, options, (), request)
     return replace(draft, advice=tuple(_advice(draft, request)))
 
 
-def quick_sketch(request: Request) -> Option:
-    """The best sketch of fewer families and dimensions, at typical sensitivities: for searches over plans."""
-    return min(_sketches(request, quick=True), key=lambda o: request.merit(o.errors))
+def _domain(
+    schema: Schema | None,
+    columns: int | None,
+    purpose: Purpose,
+    guarantee: Guarantee,
+    rows: int | None,
+    distance: float | None,
+) -> Domain:
+    """What is known of the columns; the vertices of a graph are each other's columns."""
+    if purpose == "cuts":
+        if guarantee.unit != "edge" or schema is not None or columns is not None or rows is None or distance is None:
+            raise ParameterError(
+                "a plan for cuts needs unit='edge', the number of vertices (rows) and a weight (distance), "
+                "and neither schema nor columns"
+            )
+        check.whole(2, rows=rows)
+        return Domain.flags_of(rows)
+    if guarantee.unit == "edge":
+        raise ParameterError(f"unit='edge' protects a graph, whose purpose is 'cuts', got purpose={purpose!r}")
+    if (schema is None) == (columns is None):
+        raise ParameterError("a plan needs a schema, or the number of columns alone: give exactly one of them")
+    return Domain.flags_of(columns or 0) if schema is None else Domain.of(schema)
+
+
+def _typical(domain: Domain, purpose: Purpose) -> float:
+    squared = domain.squared_typical
+    return math.sqrt(squared / (2 * domain.dim) if purpose in ("covariance", "learning") else squared)
 
 
 def _options(request: Request) -> Iterator[Option]:
-    for option in _sketches(request):
-        yield _drawn(option, request)
+    if request.purpose == "cuts":
+        yield from summed.cuts(request)
+        return
+    for option in rowwise.sketches(request):
+        yield rowwise.drawn(option, request)
+    yield from rowwise.responses(request)
+    if request.purpose != "clustering":
+        yield from rowwise.distances(request)
 
 
 def _advice(draft: Plan, request: Request) -> Iterator[str]:
-    """What would help where the best option is poor."""
+    """What would help where the best option is poor, and where another one is better."""
+    if request.purpose == "cuts":
+        yield from summed.advice(draft.options, request)
     if draft.best.relative_error(draft.distance) <= _GOOD:
         return
     epsilon = _needed(request, lambda scale: replace(request.guarantee, epsilon=request.guarantee.epsilon * scale))
@@ -330,11 +283,11 @@ def _smaller_change(request: Request) -> Iterator[str]:
 
 
 def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float | None:
-    """The least factor (to 5%) at which the best sketch has the good relative error, or None below a million."""
+    """The least factor (to 5%) at which some option has the good relative error, or None below a million."""
 
     def good(scale: float) -> bool:
-        found = quick_sketch(replace(request, guarantee=guarantee(scale), purpose="distances"))
-        return found.relative_error(request.distance) <= _GOOD
+        asked = replace(request, guarantee=guarantee(scale))
+        return any(option.relative_error(request.scale) <= _GOOD for option in _quick(asked))
 
     low, high = 1.0, 4.0
     while not good(high):
@@ -347,122 +300,10 @@ def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float 
     return high
 
 
-# ---- sketches -------------------------------------------------------------------------------------------------------
-
-_FIXED: tuple[Family, ...] = ("identity", "sparse", "rademacher", "orthonormal", "gaussian", "achlioptas")
-_QUICK: tuple[Family, ...] = ("identity", "sparse", "orthonormal")
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One family, noise and use of the projection, at every dimension that was tried."""
-
-    guarantee: Guarantee
-    shapes: tuple[Shape, ...]
-    errors: tuple[SketchErrors, ...]
-
-    @property
-    def label(self) -> str:
-        """For a legend."""
-        return f"{self.shapes[0].family} {self.guarantee.projection}, {self.errors[0].law.kind}"
-
-
-def _sketches(request: Request, *, quick: bool = False) -> Iterator[Option]:
-    """The best dimension of every family, noise and use of the projection."""
-    for curve in _curves(request, quick=quick):
-        merits = [request.merit(errors) for errors in curve.errors]
-        best = min(range(len(merits)), key=merits.__getitem__)
-        yield _option(request, curve.guarantee, curve.errors[best], curve.shapes[best])
-
-
-def _curves(request: Request, *, quick: bool = False) -> Iterator[Curve]:
-    guarantee, domain = request.guarantee, request.domain
-    noises: tuple[Noise, ...] = ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
-    fixed = replace(guarantee, projection="fixed")
-    change = fixed.allowed_change if request.schema is None else effective_change(request.schema, fixed)
-    for noise in noises:
-        level = forecast.fixed_level(noise, guarantee.epsilon, guarantee.delta)
-        order: Order = 1 if noise == "laplace" else 2
-        people = float(guarantee.group) if order == 1 else math.sqrt(guarantee.group)
-        for family in _QUICK if quick else _FIXED:
-            shapes = tuple(_shapes(family, request, 1.3 if quick else 1.04))
-            scales = (level * people * forecast.reach(s, order, change, domain) for s in shapes)
-            yield from _curve(request, fixed, noise, zip(shapes, scales, strict=True))
-    if guarantee.projection == "fresh" and guarantee.group == 1:
-        yield from _fresh(request, change.radius or 0.0)
-
-
-def _fresh(request: Request, radius: float) -> Iterator[Curve]:
-    guarantee = request.guarantee
-    families: tuple[Family, ...] = ("gaussian", "orthonormal")
-    for family in families:
-        shapes = list(_shapes(family, request))
-        levels = forecast.fresh_levels(shapes, guarantee.epsilon, guarantee.delta)
-        yield from _curve(request, guarantee, "gaussian", zip(shapes, radius * levels, strict=True))
-    few = (s for s in _shapes("gaussian", request) if s.dim_out <= 8)
-    one = forecast.fresh_laplace_level(guarantee.epsilon, guarantee.delta)
-    scales = ((s, radius * one * forecast.more_columns(s.dim_out)) for s in few)
-    yield from _curve(request, guarantee, "laplace", scales)
-
-
-def _curve(
-    request: Request, guarantee: Guarantee, noise: Noise, tried: Iterable[tuple[Shape, float]]
-) -> Iterator[Curve]:
-    pairs = [(shape, scale) for shape, scale in tried if math.isfinite(scale)]
-    if pairs:
-        geometries = (Geometry(s.family, s.dim_in, s.dim_out) for s, _ in pairs)
-        laws = (NoiseLaw(noise, scale) for _, scale in pairs)
-        errors = (SketchErrors(law, g, request.domain.flags) for law, g in zip(laws, geometries, strict=True))
-        yield Curve(guarantee, tuple(s for s, _ in pairs), tuple(errors))
-
-
-def _shapes(family: Family, request: Request, growth: float = 1.04) -> Iterator[Shape]:
-    """Dimensions to try: every one up to some 30, then steps of 4%."""
-    d = request.domain.dim
-    if family == "identity":
-        if d <= request.largest_dimension:
-            yield Shape(family, d, d)
+def _quick(request: Request) -> Iterator[Option]:
+    """Enough options to know what is possible."""
+    if request.purpose == "cuts":
+        yield from summed.cuts(request)
         return
-    k = 1
-    while k <= min(d, request.largest_dimension):
-        yield Shape(family, d, k)
-        k = max(k + 1, round(k * growth))
-
-
-def _option(request: Request, guarantee: Guarantee, errors: SketchErrors, shape: Shape) -> Option:
-    identity = shape.family == "identity"
-    recipe = Sketch(
-        dimension=None if identity else shape.dim_out,
-        projection=shape.family,  # type: ignore[arg-type]
-        noise=errors.law.kind,
-    )
-    numbers = None if request.rows is None else request.rows * shape.dim_out
-    return Option(
-        mechanism=recipe,
-        guarantee=guarantee,
-        name="sketch",
-        family=shape.family,
-        dimension=shape.dim_out,
-        noise=errors.law.kind,
-        noise_scale=errors.law.scale,
-        numbers=numbers,
-        errors=errors,
-    )
-
-
-def _drawn(option: Option, request: Request) -> Option:
-    """With a fixed projection small enough to draw now: its seed, and the noise it will really have."""
-    recipe, errors = option.mechanism, option.errors
-    if not isinstance(recipe, Sketch) or not isinstance(errors, SketchErrors) or request.schema is None:
-        return option
-    small = option.dimension * request.domain.dim <= _EXACT_WORK
-    if option.guarantee.projection == "fresh" or option.family == "identity" or not small:
-        return option
-    try:
-        seeded = replace(recipe, seed=secrets.randbits(63))
-        prepared = seeded.prepare(request.schema, option.guarantee)
-    except ParameterError:  # a draw of zeros, which achlioptas makes in a few columns
-        return option
-    level = forecast.fixed_level(errors.law.kind, option.guarantee.epsilon, option.guarantee.delta)
-    law = NoiseLaw(errors.law.kind, level * prepared.sensitivity * prepared.unit)
-    return replace(option, mechanism=seeded, noise_scale=law.scale, errors=replace(errors, law=law))
+    yield rowwise.quick_sketch(replace(request, purpose="distances"))
+    yield from rowwise.responses(request)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flint import acb, arb
+from flint import acb, arb, arb_poly
 
 from sfumato.ball import precision, upper
 
@@ -89,6 +89,27 @@ def response(epsilon: float, *, response_epsilon: float, categories: int) -> flo
         return (top - arb(epsilon).exp()) / (top + categories - 1)
 
     return 0.0 if response_epsilon <= epsilon else _bound(value)
+
+
+def responses(epsilon: float, *, response_epsilon: float, folds: tuple[tuple[int, int], ...]) -> float:
+    """Randomized response in many columns that all change; ``folds`` holds (categories, how many columns) pairs.
+
+    The loss of one column is +-e0 where the answer is one of the two truths and 0 elsewhere, so the loss of all is a
+    multiple k of e0 with p_k a coefficient of prod (e^e0 x^2 + (m - 2) x + 1)^n / (e^e0 + m - 1)^n, centred. As
+    p_-k = e^(-k e0) p_k, delta is the sum over k e0 > epsilon of p_k - e^epsilon p_-k: exact, and symmetric.
+    """
+    columns = sum(count for _, count in folds)
+
+    def value() -> arb:
+        top, law = arb(response_epsilon).exp(), arb_poly([1])
+        for categories, count in folds:
+            total = top + categories - 1
+            law *= arb_poly([1 / total, (categories - 2) / total, top / total]) ** count
+        first = max(1, math.floor(epsilon / response_epsilon * (1 - 1e-12)))
+        terms = (law[columns + k] - arb(epsilon).exp() * law[columns - k] for k in range(first, columns + 1))
+        return sum((term.nonnegative_part() for term in terms), arb(0))
+
+    return 0.0 if response_epsilon * columns * (1 + 2.0**-50) <= epsilon else _bound(value)
 
 
 # How far into the tails the mixtures below are integrated, in standard deviations; what lies beyond is bounded and

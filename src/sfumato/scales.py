@@ -17,7 +17,9 @@ from scipy import optimize
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.planner import Option, Plan, Request, plan, quick_sketch
+from sfumato.option import Option, Request
+from sfumato.planner import Plan, plan
+from sfumato.rowwise import quick_sketch
 
 Floats = NDArray[np.float64]
 

@@ -24,6 +24,9 @@ from sfumato.tables import ParquetSink
 
 DATA, PROJECTION, MANIFEST = "data.parquet", "projection.parquet", "manifest.json"
 _ID = "id"
+_GRAPHS = {"graph-sketch": (), "graph-noise": ("weight",), "graph-responses": ("edge",)}
+_TYPES = {"responses": pa.int32(), "graph-sketch": pa.float32(), "graph-responses": pa.int8()}
+_PAIRS = ("distances", "graph-noise", "graph-responses")  # one row for each pair of records or vertices
 
 
 @contextmanager
@@ -57,6 +60,8 @@ def column_names(manifest: Manifest) -> tuple[str, ...]:
         return ("squared_distance",)
     if kind == "covariance":
         return ("value",)
+    if kind in _GRAPHS:
+        return tuple(f"z{i}" for i in range(manifest["mechanism"]["rows"])) if kind == "graph-sketch" else _GRAPHS[kind]
     if kind == "responses":
         return tuple(f"r{i}" for i in range(sum(c["kind"] != "id" for c in manifest["schema"]["columns"])))
     return tuple(f"z{i}" for i in range(min(manifest["projection"]["dim_out"], 1 << 20)))
@@ -127,7 +132,7 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
     """The published numbers, (columns, rows), and the public ids; form and size are checked before they are read."""
     names = column_names(manifest)
     file = _open_parquet(path / DATA)
-    kind = pa.int32() if manifest["kind"] == "responses" else pa.float64()
+    kind = _TYPES.get(manifest["kind"], pa.float64())
     wanted = pa.schema([(name, kind) for name in names])
     with_ids = pa.schema([(_ID, pa.string()), *wanted])
     found = file.schema_arrow.remove_metadata()
@@ -147,7 +152,7 @@ def _count(manifest: Manifest) -> int:
     if manifest["kind"] == "covariance":
         return scatter.entries(manifest["mechanism"], counted="rows" not in manifest)
     rows = manifest["rows"]
-    return int(rows * (rows - 1) // 2 if manifest["kind"] == "distances" else rows)
+    return int(rows * (rows - 1) // 2 if manifest["kind"] in _PAIRS else rows)
 
 
 def read_projection(path: Path, manifest: Manifest) -> Any:

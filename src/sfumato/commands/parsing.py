@@ -45,7 +45,7 @@ def add_promise(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--delta", type=float, default=0.0, help="and beyond that by at most delta (default 0)")
     parser.add_argument(
-        "--unit", choices=("attribute", "record"), default="record", help="what is protected (default record)"
+        "--unit", choices=("attribute", "record", "edge"), default="record", help="what is protected (default record)"
     )
     parser.add_argument("--group", type=int, default=1, help="most rows one person owns (default 1)")
     parser.add_argument(

@@ -1,7 +1,7 @@
 """``sfumato release KIND``: make a private release of a table."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.asking import summary
 from sfumato.commands.parsing import add_promise, command, promise, tell
@@ -18,6 +18,9 @@ def add_release(commands: Any) -> None:
         required=True, metavar="KIND"
     )
     _add_sketch(kinds)
+    _add_components(kinds)
+    _add_responses(kinds)
+    _add_distances(kinds)
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +42,12 @@ def _add_sketch(kinds: Any) -> None:
     parser.add_argument("--dimension", type=int, help="numbers per record (default: the plan's, which is printed)")
     parser.add_argument("--distance", type=float, help="the distance the plan is made for (default: a typical one)")
     parser.add_argument(
+        "--choose-dimension",
+        type=float,
+        metavar="EPSILON",
+        help="let the private data choose the dimension, at a cost of this part of epsilon",
+    )
+    parser.add_argument(
         "--projection", help="identity, gaussian, rademacher, achlioptas, sparse (default), orthonormal"
     )
     parser.add_argument("--noise", choices=("laplace", "gaussian"), help="default: the plan's, or laplace")
@@ -47,11 +56,82 @@ def _add_sketch(kinds: Any) -> None:
     parser.add_argument("--keep-projection", action="store_true", help="do not publish the projection")
 
 
+def _add_components(kinds: Any) -> None:
+    parser = command(
+        kinds,
+        "components",
+        "Turn every record into its noisy place within a subspace of principal components, found privately.",
+        "sfumato release components people.csv --schema people.toml --epsilon 4 --unit attribute --dimension 5 "
+        "--out people.release",
+        _components,
+    )
+    _add_data(parser)
+    parser.add_argument("--dimension", type=int, required=True, help="numbers per record")
+    parser.add_argument("--noise", choices=("laplace", "gaussian"), default="laplace", help="default laplace")
+    parser.add_argument("--split", type=float, default=0.3, help="share of the budget for the subspace (default 0.3)")
+    parser.add_argument("--keep-projection", action="store_true", help="do not publish the subspace")
+
+
+def _components(options: Any) -> None:
+    from sfumato.mechanisms.components import Components
+    from sfumato.schema import Schema
+
+    recipe = Components(
+        dimension=options.dimension,
+        noise=options.noise,
+        split=options.split,
+        publish_projection=not options.keep_projection,
+    )
+    _make(options, Schema.read(options.schema), recipe, promise(options))
+
+
+def _add_responses(kinds: Any) -> None:
+    parser = command(
+        kinds,
+        "responses",
+        "Answer every flag and category truthfully or, with a known probability, at random (randomized response).",
+        "sfumato release responses people.csv --schema people.toml --epsilon 1 --unit attribute --out people.release",
+        _responses,
+    )
+    _add_data(parser)
+
+
+def _responses(options: Any) -> None:
+    from sfumato.mechanisms.responses import RandomizedResponse
+    from sfumato.schema import Schema
+
+    _make(options, Schema.read(options.schema), RandomizedResponse(), promise(options))
+
+
+def _add_distances(kinds: Any) -> None:
+    parser = command(
+        kinds,
+        "distances",
+        "Publish the squared distances between all pairs of records, with noise on each.",
+        "sfumato release distances people.csv --schema people.toml --epsilon 1 --delta 1e-6 --unit attribute "
+        "--out people.release",
+        _distances,
+    )
+    _add_data(parser)
+    parser.add_argument("--noise", choices=("laplace", "gaussian"), help="default: gaussian if delta > 0, else laplace")
+
+
+def _distances(options: Any) -> None:
+    from sfumato.mechanisms.distances import NoisyDistances
+    from sfumato.schema import Schema
+
+    noise: Literal["laplace", "gaussian"] = options.noise or ("gaussian" if options.delta > 0 else "laplace")
+    _make(options, Schema.read(options.schema), NoisyDistances(noise=noise), promise(options))
+
+
 def _sketch(options: Any) -> None:
     from sfumato.mechanisms.sketch import Sketch
     from sfumato.schema import Schema
 
     schema, guarantee = Schema.read(options.schema), promise(options)
+    if options.choose_dimension is not None:
+        _chosen(options, schema, guarantee)
+        return
     if options.dimension is None and options.projection is None:
         _planned(options, schema, guarantee)
         return
@@ -64,6 +144,22 @@ def _sketch(options: Any) -> None:
         publish_projection=not options.keep_projection,
     )
     _make(options, schema, sketch, guarantee)
+
+
+def _chosen(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
+    from sfumato.errors import ParameterError
+    from sfumato.mechanisms.chosen import ChosenSketch
+    from sfumato.mechanisms.sketch import Sketch
+
+    if options.dimension is not None:
+        raise ParameterError("--choose-dimension lets the data choose, so it cannot go with --dimension")
+    sketch = Sketch(
+        dimension=1,
+        projection=options.projection,
+        noise=options.noise or "laplace",
+        publish_projection=not options.keep_projection,
+    )
+    _make(options, schema, ChosenSketch(choice=options.choose_dimension, sketch=sketch), guarantee)
 
 
 def _planned(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:

@@ -29,6 +29,7 @@ from scipy import linalg
 from sfumato import check, noise, scatter
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.guarantee import Guarantee
+from sfumato.idealized import normals
 from sfumato.lattice import Floats, Integers
 from sfumato.loss import ChiSquare, Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
@@ -45,12 +46,7 @@ CovarianceNoise = Literal["gaussian", "laplace", "sketch"]
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows beside a sketch
 SKETCH_ROWS = 473
 _MOST_COLUMNS = 3000
-_NORMAL_STEPS = 2.0**36  # per standard deviation of the draws behind a sketch
-_GRID = 2.0**-24  # of the square root of the ridge: sketches are published rounded to this
-_WHY = (
-    "the law is Gaussian with a covariance that depends on the data, computed in double precision; "
-    "published numbers are rounded to the grid of the lattice's unit"
-)
+_GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of the ridge's standard deviation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,9 +240,8 @@ class PreparedScatterSketch:
             f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, exact
         )
         root = linalg.cholesky(self._scatter(exact, count) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
-        normals = noise.gaussian(words, self.draws * len(root), _NORMAL_STEPS).reshape(self.draws, -1) / _NORMAL_STEPS
-        unit = facts["lattice"]["unit"]
-        values = np.rint(normals @ root / unit).ravel() * unit
+        drawn, unit = normals(words, self.draws * len(root)).reshape(self.draws, -1), facts["lattice"]["unit"]
+        values = np.rint(drawn @ root / unit).ravel() * unit
         if self.counted:
             values = np.append(values, count + noise.laplace(words, 1, self._count_scale))
         return Published(facts, ("value",), iter([values[None]]), by_record=False)
@@ -268,10 +263,19 @@ class PreparedScatterSketch:
             "longest": self.longest,
             "sketch_rows": self.draws,
             "ridge": ridge,
-            "why_idealized": _WHY,
         }
         if self.counted:
             mechanism["count_scale"] = self._count_scale
-        on_grid = {"input_bits": BITS, "shift": 0, "unit": 2.0 ** math.floor(math.log2(math.sqrt(ridge) * _GRID))}
-        facts = {"kind": "covariance", "mechanism": mechanism, "lattice": on_grid, "rows": records}
-        return facts | {"numerics": "idealized"}
+        unit = 2.0 ** math.floor(math.log2(ridge) / 2 - _GRID_BITS)
+        idealized = (
+            "numerics are idealized: the guarantee is proved for real numbers, and the Gaussian rows were computed in "
+            f"doubles; what is published was rounded to multiples of {unit!r}"
+        )
+        return {
+            "kind": "covariance",
+            "mechanism": mechanism,
+            "lattice": {"input_bits": BITS, "shift": 0, "unit": unit},
+            "rows": records,
+            "numerics": "idealized",
+            "warnings": [idealized],
+        }

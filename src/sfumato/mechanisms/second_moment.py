@@ -315,7 +315,9 @@ class SecondMoment:
     def noisy(self, rows: Rows, level: float, secret: Secret) -> Floats:
         """The matrix with noise, symmetric, in squared weighted units; it may have negative eigenvalues."""
         scale = self.checked_scale(level)
-        triangle = self.protected(self.exact(rows), scale, secret)
+        return self._matrix(self.protected(self.exact(rows), scale, secret))
+
+    def _matrix(self, triangle: Integers) -> Floats:
         return scatter.square(np.asarray(triangle * self.unit, np.float64), self.dim)
 
     def checked_scale(self, level: float) -> float:

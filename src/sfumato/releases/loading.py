@@ -10,15 +10,21 @@ from sfumato import storage
 from sfumato.manifest import Manifest
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
+from sfumato.releases.graph import GraphSketchRelease, PairsRelease
+from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.sketch import SketchRelease
 
 AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
 
-_KINDS = {
+_KINDS: dict[str, Any] = {
     "sketch": SketchRelease,
     "components": SketchRelease,
+    "responses": ResponsesRelease,
     "distances": DistancesRelease,
     "covariance": CovarianceRelease,
+    "graph-sketch": GraphSketchRelease,
+    "graph-noise": PairsRelease,
+    "graph-responses": PairsRelease,
 }
 
 

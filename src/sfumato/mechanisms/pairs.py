@@ -1,0 +1,189 @@
+"""The baselines of graph sketches: every pair of vertices published, with exact noise or as a randomized answer.
+
+Formal guarantee: one edge's weight is the weight of one pair, clipped to [0, 1] by ``edges.gather``. ``EdgeNoise``
+adds exact noise to it on the integer lattice: that weight moves by at most 2^20 steps, whole numbers, and the noise is
+exact, so its theorem holds to the last bit. ``EdgeResponse`` publishes whether the weight is at least 1/2, flipped with
+probability exactly 1 / (1 + e^epsilon). All n (n - 1) / 2 pairs are published, so only n is shown by their number.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import check, choices, noise
+from sfumato.edges import Graph, gather
+from sfumato.errors import ParameterError
+from sfumato.guarantee import Guarantee
+from sfumato.lattice import INPUT_BITS
+from sfumato.loss import Gaussian, Laplace, Loss, Response
+from sfumato.manifest import Manifest
+from sfumato.mechanism import Published
+from sfumato.mechanisms.graph import FROM_DATA, check_edges, check_vertices
+from sfumato.rows import Rows
+from sfumato.schema import Schema
+from sfumato.secret import Secret
+
+Integers = NDArray[np.int64]
+Noise = Literal["laplace", "gaussian"]
+
+LARGEST_VERTICES = 1 << 13
+_BLOCK = 1 << 18  # pairs at a time
+_STEP = 2.0**-INPUT_BITS
+
+
+def _gathered(rows: Rows, vertices: int | None) -> Graph:
+    graph = gather(rows, vertices)
+    if graph.vertices > LARGEST_VERTICES:
+        raise ParameterError(_TOO_MANY)
+    return graph
+
+
+_TOO_MANY = f"publishing every pair is for at most {LARGEST_VERTICES} vertices: use GraphSketch"
+
+
+def _check(name: str, vertices: int | None, schema: Schema | None, guarantee: Guarantee) -> None:
+    check_edges(name, schema, guarantee)
+    if vertices is not None and vertices > LARGEST_VERTICES:
+        raise ParameterError(f"{_TOO_MANY}, got vertices={vertices}")
+
+
+def triangle(graph: Graph) -> Iterator[tuple[int, Integers]]:
+    """The weights of all pairs u < v in steps, row after row of the upper triangle, with the position of each block."""
+    n = graph.vertices
+    first, second = graph.first.astype(np.int64), graph.second.astype(np.int64)
+    places = first * (2 * n - first - 1) // 2 + (second - first - 1)
+    pairs = n * (n - 1) // 2
+    for start in range(0, pairs, _BLOCK):
+        block = np.zeros(min(_BLOCK, pairs - start), np.int64)
+        here = slice(*np.searchsorted(places, [start, start + block.size]))
+        block[places[here] - start] = graph.steps[here]
+        yield start, block
+
+
+def _warnings(graph: Graph) -> Manifest:
+    return {"rows": graph.vertices} | ({"warnings": [FROM_DATA]} if graph.from_data else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeNoise:
+    """The recipe: exact noise on the weight of every pair. ``vertices``: how many there are, which is public."""
+
+    noise: Noise = "laplace"
+    vertices: int | None = None
+
+    def __post_init__(self) -> None:
+        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        check_vertices(self.vertices)
+
+    def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeNoise":
+        """Refuse what cannot be promised; a graph has no schema."""
+        _check("noise on every pair", self.vertices, schema, guarantee)
+        if self.noise == "gaussian" and guarantee.delta == 0:
+            raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: use noise='laplace'")
+        return PreparedEdgeNoise(self, guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEdgeNoise:
+    """Noise on every pair, before calibration; level = noise scale over 1, the most that one edge's weight moves."""
+
+    recipe: EdgeNoise
+    guarantee: Guarantee
+
+    @property
+    def schema(self) -> None:
+        """A graph has no columns."""
+        return
+
+    def loss(self, level: float) -> Loss:
+        """One number moves by at most 1."""
+        return Laplace(1.0, level) if self.recipe.noise == "laplace" else Gaussian(1.0, level)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The noisy weights of all pairs. Guarantee: as stated at the top; weights are clipped here."""
+        scale = level * 2.0**INPUT_BITS  # a product with a power of two is exact
+        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
+            raise ParameterError(
+                f"epsilon={self.guarantee.epsilon!r} asks for noise that no grid here can hold: "
+                "choose an epsilon between 1e-5 and 1e8"
+            )
+        graph = _gathered(rows, self.recipe.vertices)
+        return Published(self.facts(level, graph), ("weight",), self._blocks(graph, scale, secret), by_record=False)
+
+    def _blocks(self, graph: Graph, scale: float, secret: Secret) -> Iterator[NDArray[np.float64]]:
+        draw = noise.laplace if self.recipe.noise == "laplace" else noise.gaussian
+        parameters = f"edge noise {self.recipe!r} {self.guarantee!r} {graph.vertices} {scale.hex()}"
+        for position, exact in triangle(graph):
+            noisy = exact + draw(secret.words(parameters, position, exact), exact.size, scale)
+            yield np.asarray(noisy[None] * np.float64(_STEP))
+
+    def facts(self, level: float, graph: Graph) -> Manifest:
+        """What the manifest says of a run at this level."""
+        root = np.sqrt(2.0) if self.recipe.noise == "laplace" else 1.0
+        mechanism = {"name": "graph-noise", "noise": self.recipe.noise, "sensitivity": 1.0, "scale": level}
+        return {
+            "kind": "graph-noise",
+            "mechanism": mechanism | {"standard_deviation": float(level * root)},
+            "lattice": {"input_bits": INPUT_BITS, "shift": 0, "unit": _STEP},
+        } | _warnings(graph)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeResponse:
+    """The recipe: a randomized answer on every pair, whether it has an edge of weight 1/2 or more."""
+
+    vertices: int | None = None
+
+    def __post_init__(self) -> None:
+        check_vertices(self.vertices)
+
+    def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeResponse":
+        """Refuse what cannot be promised; a graph has no schema."""
+        _check("a response on every pair", self.vertices, schema, guarantee)
+        return PreparedEdgeResponse(self, guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEdgeResponse:
+    """A response on every pair, before calibration; level = 1 / epsilon of one answer."""
+
+    recipe: EdgeResponse
+    guarantee: Guarantee
+
+    @property
+    def schema(self) -> None:
+        """A graph has no columns."""
+        return
+
+    def loss(self, level: float) -> Loss:
+        """One answer out of two."""
+        return Response(1 / level)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The answers for all pairs, 0 or 1. Guarantee: as stated at the top."""
+        epsilon = 1 / level
+        if not choices.SMALLEST_EPSILON <= epsilon <= choices.LARGEST_EPSILON:
+            raise ParameterError(
+                f"epsilon={self.guarantee.epsilon!r} is out of reach here: choose one between "
+                f"{choices.SMALLEST_EPSILON:g} and {choices.LARGEST_EPSILON:g}"
+            )
+        graph = _gathered(rows, self.recipe.vertices)
+        return Published(self.facts(level, graph), ("edge",), self._blocks(graph, epsilon, secret), by_record=False)
+
+    def _blocks(self, graph: Graph, epsilon: float, secret: Secret) -> Iterator[NDArray[np.int8]]:
+        parameters = f"edge response {self.recipe!r} {self.guarantee!r} {graph.vertices} {epsilon.hex()}"
+        for position, steps in triangle(graph):
+            bits = (steps >= 1 << (INPUT_BITS - 1)).astype(np.int64)
+            yield choices.respond(secret.words(parameters, position, bits), bits, 2, epsilon).astype(np.int8)[None]
+
+    def facts(self, level: float, graph: Graph) -> Manifest:
+        """What the manifest says of a run at this level."""
+        epsilon = 1 / level
+        keep = float(1 / (1 + np.exp(-epsilon)))
+        return {
+            "kind": "graph-responses",
+            "mechanism": {"name": "graph-responses", "epsilon_per_value": epsilon, "keep": keep},
+        } | _warnings(graph)

@@ -1,0 +1,142 @@
+"""Randomized answers in the analyst's hands: questions with error bars. Nothing here costs privacy.
+
+Distances, norms and inner products are in the schema's weighted units: a flag that differs counts w^2, a category
+2 w^2. Error bars are those of ``answers``.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato import answers, check, neighbourhood, responding
+from sfumato.columns import Category
+from sfumato.errors import ParameterError, ReleaseError
+from sfumato.estimate import Estimate
+from sfumato.neighbourhood import Clusters
+from sfumato.releases.release import Index, Nearest, Release
+from sfumato.responding import Questionnaire
+from sfumato.tables import open_table
+
+Floats = NDArray[np.float64]
+Codes = NDArray[Any]
+
+_BLOCK = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ResponsesRelease(Release):
+    """Random answers of every record: ``columns`` holds codes, of shape (data columns, records)."""
+
+    def __post_init__(self) -> None:
+        sizes = np.array([answer.categories for answer in self.questionnaire.columns])
+        codes = np.asarray(self.codes)
+        if codes.dtype.kind not in "iu" or codes.ndim != 2 or len(codes) != len(sizes):
+            raise ReleaseError(f"answers must be whole numbers in {len(sizes)} columns, one for each of the schema")
+        if codes.size and ((codes < 0) | (codes >= sizes[:, None])).any():
+            raise ReleaseError("answers must be among those that the schema allows: the release is damaged")
+
+    @property
+    def codes(self) -> Codes:
+        """The published codes."""
+        return self.columns
+
+    @property
+    def questionnaire(self) -> Questionnaire:
+        """The answers that each column can have, and the epsilon of each value."""
+        return Questionnaire(responding.answers(self.schema), float(self.manifest["mechanism"]["epsilon_per_value"]))
+
+    def array(self) -> Floats:
+        """One encoded row for each record, as ``schema.encoding`` names its columns: unbiased for the weighted one."""
+        return self.questionnaire.debiased(self.codes.T)
+
+    def table(self) -> pa.Table:
+        """The answers in the schema's own values, null for no value, with public ids if there are any."""
+        columns = self.schema.data_columns
+        named = {column.name: _decoded(column, codes) for column, codes in zip(columns, self.codes, strict=True)}
+        table, label = pa.table(named), self.schema.id_column
+        return table if self.ids is None else table.add_column(0, "id" if label is None else label.name, self.ids)
+
+    def transform(self, public_rows: Any) -> Codes:
+        """The analyst's own rows as true codes, one row each."""
+        schema = self.schema
+        names = [column.name for column in schema.data_columns]
+        blocks = open_table(public_rows, schema).blocks(names, _BLOCK)
+        found = [responding.codes(schema, schema.encode(block)).T for block in blocks]
+        return np.concatenate([np.empty((0, len(names)), np.int64), *found])
+
+    def distance(self, i: int, j: int) -> Estimate:
+        """Squared distance between two records."""
+        (a,), (b,) = self._answers(i, j)
+        return answers.squared_distance(a, b, self.questionnaire)
+
+    def distances(self, first: Index, second: Index) -> Estimate:
+        """Squared distances between records, pairwise in step."""
+        return answers.squared_distance(*self._answers(first, second), self.questionnaire)
+
+    def distances_to(self, records: Index, public_rows: Any) -> Estimate:
+        """Squared distances of records to public rows, in step; one public row serves for all."""
+        mine, theirs = self._rows(records), self.transform(public_rows)
+        mine, theirs = np.broadcast_arrays(mine, theirs) if 1 in (len(mine), len(theirs)) else (mine, theirs)
+        if len(mine) != len(theirs):
+            raise ParameterError(f"records and public_rows must be as many, got {len(mine)} and {len(theirs)}")
+        return answers.squared_distance_to_public(mine, theirs, self.questionnaire)
+
+    def norm(self, records: Index) -> Estimate:
+        """Squared lengths of records."""
+        return answers.squared_norm(self._rows(records), self.questionnaire)
+
+    def inner_product(self, first: Index, second: Index) -> Estimate:
+        """Inner products of records, pairwise in step; for a record with itself use ``norm``."""
+        return answers.inner_product(*self._answers(first, second), self.questionnaire)
+
+    def hamming(self, first: Index, second: Index) -> Estimate:
+        """Numbers of flags in which records differ; for schemas of flags of weight 1."""
+        self._check_flags()
+        return self.distances(first, second)
+
+    def jaccard(self, first: Index, second: Index) -> Estimate:
+        """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
+        self._check_flags()
+        return answers.jaccard(*self._answers(first, second), self.questionnaire)
+
+    def nearest(self, record: int, k: int = 10) -> Nearest:
+        """The k records that look nearest to one, by the unbiased estimate of their squared distances."""
+        (row,) = self._check(record)
+        check.whole(1, k=k)
+        if k > self.rows - 1:
+            raise check.fail("k", k, f"at most {self.rows - 1}, the records there are to choose from")
+        squared = np.empty(self.rows)
+        law = self.questionnaire.law(responding.DISTANCE, 2)
+        for start in range(0, self.rows, _BLOCK):
+            some = self.codes[:, start : start + _BLOCK].T
+            ways = self.questionnaire.ways(some, self.codes[:, row])
+            squared[start : start + _BLOCK] = responding.total(law.estimate, ways)
+        squared[row] = np.inf
+        found = np.lexsort((np.arange(self.rows), squared))[:k]
+        return Nearest(found, self.distances(np.full(k, row), found))
+
+    def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
+        """K-means of the unbiased encoded rows."""
+        return neighbourhood.cluster(self.array(), clusters, np.random.default_rng(seed))
+
+    def _answers(self, first: Index, second: Index) -> tuple[Codes, Codes]:
+        a, b = self._pairs(first, second)
+        if (a == b).any():
+            raise ParameterError("a record shares its answers with itself: ask about two different records")
+        return self.codes.T[a], self.codes.T[b]
+
+    def _rows(self, records: Index) -> Codes:
+        return self.codes.T[self._check(records)]
+
+
+def _decoded(column: object, codes: Codes) -> pa.Array:
+    """Truths of a flag; values of a category, as whole numbers if all are, otherwise as texts."""
+    if not isinstance(column, Category):
+        return pa.array(codes.astype(bool))
+    whole = all(isinstance(value, int) and value.bit_length() < 64 for value in column.values)
+    values = [value if whole else str(value) for value in column.values]
+    words = pa.array([*values, None], pa.int64() if whole else pa.string())
+    return words.take(pa.array(codes.astype(np.int64)))
