@@ -151,7 +151,7 @@ class CentredGrid:
 
     The centre is the middle of the bounds or, where rows are clipped to a norm, the origin, the centre of that ball;
     then numbers are cut towards 0, so that rounding lengthens no row. An anchored grid puts a constant beside each row,
-    half as large as the longest row: a good choice for data whose mean is within a quarter of that from the centre.
+    half as large as the longest row: a good choice where the mean is about a third of that from the centre, or less.
     Guarantee: ``round`` maps any block whatever, NaN and infinities included, to integers |x_j| <= half_j.
     """
 
