@@ -201,6 +201,38 @@ def test_a_sketch_with_few_rows_has_no_upper_bound_but_the_public_one():
     assert 0 <= low[0] < high[0] == pytest.approx(3.0, rel=1e-3)
 
 
+@pytest.mark.parametrize(("noise", "centred", "neighbours"), [row for row in ALL if row[0] != "sketch"])
+def test_stated_errors_are_the_derivatives_times_the_noise(noise, centred, neighbours):
+    """Of a variance and of a regression coefficient, by moving each published number a little."""
+    (release,) = releases(prepared_for(noise, centred=centred, neighbours=neighbours), data(3000), [1], 0.5)
+    direction = np.array([1.0, -0.5, 2.0])
+
+    def answers(values):
+        other = CovarianceRelease(release.manifest, values[None])
+        variance = direction @ other.view.covariance() @ direction
+        return np.array([variance, other.regression(["c0"], "c1").coefficients.value[0]])
+
+    values, view = release.columns[0], release.view
+    steps = 1e-4 * view.law.scale * np.eye(values.size)
+    slopes = np.array([(answers(values + s) - answers(values - s)) / (2e-4 * view.law.scale) for s in steps])
+    diagonal = np.flatnonzero(view.published) <= view.dim
+    scales = view.law.scale * np.where(diagonal, 1, math.sqrt(0.5) if noise == "gaussian" else 1)
+    expected = np.linalg.norm(slopes * scales[:, None], axis=0)
+    found = release.variance(direction), release.regression(["c0"], "c1").coefficients
+    assert found[0].standard_error == pytest.approx(expected[0], rel=1e-3)
+    assert found[1].standard_error[0] == pytest.approx(expected[1], rel=1e-3)
+
+
+def test_intervals_under_laplace_noise_have_its_tails():
+    (release,) = releases(prepared_for("laplace", centred=False, neighbours="replace"), data(3000), [1])
+    one, two = release.variance("c0"), release.variance([1.0, 1.0, 0.0])
+    assert one.interval(0.99)[1] - one.value == pytest.approx(
+        math.log(100) / math.sqrt(2) * one.standard_error, rel=1e-3
+    )
+    reach = scatter.laplace_sum_tail(0.005, 2) * two.standard_error  # weights 1, 1 and 2: as two equal draws
+    assert two.interval(0.99)[1] - two.value == pytest.approx(reach, rel=1e-9)
+
+
 def test_noise_off_the_diagonal_is_less_by_the_square_root_of_two():
     view = scatter.Noisy(np.zeros(6), 3, NoiseLaw("gaussian", 1.0), 1.0, False, 1)
     along, across = view.form(np.eye(3)[0], np.eye(3)[0])[0], view.form(np.eye(3)[0], np.eye(3)[1])[0]
