@@ -374,7 +374,7 @@ def test_forgotten_cross_terms_are_caught(monkeypatch):
     """One value moves a whole row of the matrix, not only its own square."""
     pair = [[[1.0]] * 4, [[-1.0], *[[1.0]] * 3]]
     assert not audit(SecondMoment.prepare(CUBE, promise("attribute", 1), 1), 1 / 1.5, pair)
-    monkeypatch.setattr(second_moment, "attribute", lambda half, _order, _categories: float(half.max() ** 2))
+    monkeypatch.setattr(second_moment, "attribute", lambda half, *_: float(half.max() ** 2))
     assert audit(SecondMoment.prepare(CUBE, promise("attribute", 1), 1), 1 / 1.5, pair)
 
 

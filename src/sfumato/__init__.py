@@ -8,6 +8,7 @@ _PUBLIC = {
     "Change": "guarantee",
     "ChosenSketch": "mechanisms.chosen",
     "Components": "mechanisms.components",
+    "Covariance": "mechanisms.covariance",
     "EdgeNoise": "mechanisms.pairs",
     "EdgeResponse": "mechanisms.pairs",
     "Estimate": "estimate",

@@ -40,8 +40,12 @@ def read_guarantee(fields: Manifest) -> Guarantee:
 
 
 def complete(fields: Manifest) -> Manifest:
-    """Add format, version and software, check against the JSON Schema, and seal with a digest of the whole."""
-    body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": metadata.version("sfumato")}, **fields}
+    """Add format, version and software, check against the JSON Schema, and seal with a digest of the whole.
+
+    A field that is None is left out: a number of rows that is protected.
+    """
+    said = {key: value for key, value in fields.items() if value is not None}
+    body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": metadata.version("sfumato")}, **said}
     sealed = body | {"digest": digest(body)}
     _check_shape(sealed)
     return sealed
@@ -87,7 +91,7 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
             sound = type(manifest["rows"]) is int and _graph_agrees(manifest)
         else:
             schema = Schema.from_dict(manifest["schema"])
-            sound = type(manifest["rows"]) is int and _agrees(manifest, schema)
+            sound = type(manifest.get("rows", 1)) is int and _agrees(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
@@ -104,6 +108,12 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
             return False
     if manifest["kind"] == "responses":
         return set(manifest["files"]) == listed and len(mechanism["keep"]) == len(schema.data_columns)
+    if manifest["kind"] == "covariance":
+        whole = (mechanism["columns"], mechanism.get("sketch_rows", 1))
+        if mechanism["columns"] != schema.encoding.dim or not all(type(number) is int for number in whole):
+            return False
+        if mechanism["noise"] == "sketch":
+            return set(manifest["files"]) == listed and manifest["numerics"] == "idealized"
     ratio = mechanism["standard_deviation"] / mechanism["scale"]
     fits = abs(ratio - (math.sqrt(2) if mechanism["noise"] == "laplace" else 1)) < 1e-9
     return fits and set(manifest["files"]) == listed
@@ -134,6 +144,8 @@ def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
 
 def contents(manifest: Manifest) -> str:
     """What a release holds, in one sentence."""
+    if manifest["kind"] == "covariance":
+        return _covariance_contents(manifest)
     kind, rows, mechanism = manifest["kind"], manifest["rows"], manifest["mechanism"]
     if kind in _GRAPHS:
         return _graph_contents(manifest)
@@ -171,9 +183,25 @@ def _graph_contents(manifest: Manifest) -> str:
     return f"whether there is an edge, for {pairs}, each answer true with probability {mechanism['keep']:.4g}"
 
 
+def _covariance_contents(manifest: Manifest) -> str:
+    mechanism, rows = manifest["mechanism"], manifest.get("rows")
+    whose = "a number of records that is protected" if rows is None else f"{rows:,} records"
+    about = "their mean" if mechanism["centred"] else "the middle of the bounds"
+    what = f"the sums of squares and products of {mechanism['columns']} encoded columns about {about}, over {whose}"
+    if mechanism["noise"] == "sketch":
+        return f"{mechanism['sketch_rows']} Gaussian rows whose covariance is {what}, plus a known ridge"
+    noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g}"
+    where = " (less by the square root of 2 off the diagonal)" if mechanism["noise"] == "gaussian" else " on each"
+    return f"{what}, with {noise}{where}"
+
+
 def moves(manifest: Manifest) -> str:
     """How far one unit moves what is published."""
     mechanism = manifest["mechanism"]
+    if manifest["kind"] == "covariance" and mechanism["noise"] == "sketch":
+        longest = mechanism["longest"] * (2 if mechanism["centred"] else 1)
+        pair = "a vector" if "rows" not in manifest else "a vector for another,"
+        return f"one unit changes {pair} no longer than {longest:.6g} where the ridge is {mechanism['ridge']:.6g}"
     if manifest["kind"] == "graph-sketch":
         return f"one edge changes the variance of the rows along it by a factor of at most {1 + mechanism['ratio']:.6g}"
     if manifest["kind"] in ("responses", "graph-responses"):
@@ -198,6 +226,9 @@ _USE = {
     release.conductance([0, 1, 2])            the same over the smaller side's volume
     release.laplacian_quadratic_form(x)       sum of weight * (x_u - x_v)^2 over the edges""",
     ),
+    "covariance": """    release.variance("a column").interval()   variance along a direction, with error bars
+    release.principal_components(2)           directions of largest variance, with simultaneous intervals
+    release.covariance()                      the matrix itself""",
     "distances": """    release.distance(0, 1).interval(0.95)     squared distance between two records, with error bars
     release.nearest(0, k=10)                  the records most like the first
     release.cleaned()                         the nearest distances that points in space can have""",
@@ -211,6 +242,13 @@ _UNPROTECTED = {
     False: "The number of records, the order of the rows, and public ids",
     True: "The number of vertices, their numbering, and all edges of one vertex taken together",
 }
+
+
+def _unprotected(manifest: Manifest) -> str:
+    """What the promise leaves open, as a sentence."""
+    if "rows" not in manifest:
+        return "The schema and its bounds are not protected; the number of records is."
+    return f"{_UNPROTECTED[manifest['kind'] in _GRAPHS]} are not protected."
 
 
 def plain_words(manifest: Manifest) -> str:
@@ -234,7 +272,7 @@ WHAT IS HERE
 data.parquet: {contents(manifest)}.{kept}
 
 WHAT THE PROMISE DOES NOT COVER
-{_UNPROTECTED[graph]} are not protected. Other releases of the same data add up.
+{_unprotected(manifest)} Other releases of the same data add up.
 Randomness: {manifest["randomness"]}.
 Warnings:
 {warnings}
@@ -246,6 +284,7 @@ HOW TO USE IT
 
 
 _PRODUCTS = {
+    "covariance": "Perturbed second moments of records",
     "sketch": "Sketches of records",
     "components": "Sketches of records",
     "responses": "Perturbed records",
@@ -274,8 +313,8 @@ def registry_entry(manifest: Manifest) -> str:
         if "schema" in manifest
         else f"Undirected graphs on {manifest['rows']} vertices with edge weights clipped to [0, 1].",
         "unprotected": "The number and order of the records, the schema and its bounds, public ids."
-        if "schema" in manifest
-        else _UNPROTECTED[True] + ".",
+        if "schema" in manifest and "rows" in manifest
+        else _unprotected(manifest),
         "unit": f"{guarantee.unit}: {guarantee.describe_change()}. Neighbours: {guarantee.neighbours}.",
         "mechanisms": f"{contents(manifest)}; {_NUMERICS[manifest['numerics']]}.",
         "accounting": "; ".join(manifest["warnings"]) or "A single release.",

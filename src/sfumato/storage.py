@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sfumato import manifest as manifests
+from sfumato import scatter
 from sfumato.errors import ReleaseError
 from sfumato.manifest import Manifest
 from sfumato.tables import ParquetSink
@@ -57,6 +58,8 @@ def column_names(manifest: Manifest) -> tuple[str, ...]:
     kind = manifest["kind"]
     if kind == "distances":
         return ("squared_distance",)
+    if kind == "covariance":
+        return ("value",)
     if kind in _GRAPHS:
         return tuple(f"z{i}" for i in range(manifest["mechanism"]["rows"])) if kind == "graph-sketch" else _GRAPHS[kind]
     if kind == "responses":
@@ -133,8 +136,7 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
     wanted = pa.schema([(name, kind) for name in names])
     with_ids = pa.schema([(_ID, pa.string()), *wanted])
     found = file.schema_arrow.remove_metadata()
-    rows = manifest["rows"]
-    count = rows * (rows - 1) // 2 if manifest["kind"] in _PAIRS else rows
+    count = _count(manifest)
     if file.metadata.num_rows != count or not (found.equals(wanted) or found.equals(with_ids)):
         raise _contradicted(path / DATA)
     columns = np.empty((len(names), count), kind.to_pandas_dtype())
@@ -143,6 +145,14 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
     if not np.isfinite(columns).all():
         raise _contradicted(path / DATA)
     return columns, _column(file, _ID, path) if found.equals(with_ids) else None
+
+
+def _count(manifest: Manifest) -> int:
+    """How many numbers each published column holds."""
+    if manifest["kind"] == "covariance":
+        return scatter.entries(manifest["mechanism"], counted="rows" not in manifest)
+    rows = manifest["rows"]
+    return int(rows * (rows - 1) // 2 if manifest["kind"] in _PAIRS else rows)
 
 
 def read_projection(path: Path, manifest: Manifest) -> Any:

@@ -2,7 +2,7 @@
 
 Rows are centred at a public point, weighted, and rounded to integers x with |x_j| <= h_j on one common step. The sum of
 x x^T over all rows is exact; its upper triangle with the diagonal gets exact noise. It is not divided by the number of
-rows. Neighbours replace.
+rows. Neighbours replace, unless said otherwise.
 
 Laplace noise is the same on every entry, so what counts is the l1 norm of the move of the triangle. Gaussian noise has
 the standard deviation s on the diagonal and s/sqrt(2) off it: it is isotropic once off-diagonal entries are multiplied
@@ -11,17 +11,22 @@ by sqrt(2), and then the l2 norm of the move is the Frobenius norm of the move o
 How far one row moves it. Let x become y, M = x x^T - y y^T, a = x + y, b = x - y. Then M = (a b^T + b a^T)/2 and
 |a_j| + |b_j| = 2 max(|x_j|, |y_j|) <= 2 h_j. Write F for the sum of |M_ij| over all (i, j) and D for that over the
 diagonal; the l1 norm of the triangle is (F + D)/2. F <= |a|_1 |b|_1, and D = sum |a_j| |b_j| <= |h|_2^2.
+
+A constant c, the *anchor*, may stand beside each row: the sum of (x, c)(x, c)^T holds the second moment, c times the
+sum and c^2 times the number of rows, in one matrix that moves less than its parts would add up to. It never moves
+itself: in the bounds below it is a column with |b| = 0 and |a| = 2c.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato import lattice, noise
+from sfumato import lattice, noise, scatter
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Guarantee
+from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Floats, Integers
 from sfumato.mechanisms.sketch import effective_change
 from sfumato.projection import Order, Runs, check_widths, coarsened
@@ -33,20 +38,38 @@ BITS = 11  # the widest column has 2^11 steps on either side of its centre: sums
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the noise's grid, or more for many entries
 
 
-def box(half: Integers, order: Order) -> float:
-    """How far the matrix moves when a row moves anywhere within |x_j| <= h_j; exact for order 1.
+def box(half: Integers, order: Order, anchor: int = 0) -> float:
+    """How far the matrix moves when a row moves anywhere within |x_j| <= h_j; exact for order 1 without an anchor.
 
     Order 1: |a|_1 + |b|_1 <= 2|h|_1 gives F <= |h|_1^2, so (F + D)/2 <= (|h|_1^2 + |h|_2^2)/2, the sum of h_i h_j over
     i <= j; x = h, y = 0 attains it. Order 2: |M|_F^2 = |x|^4 + |y|^4 - 2<x, y>^2 <= 2|h|_2^4; also |M_jj| <= h_j^2 and
     |M_ij| <= 2 h_i h_j, which is less where one column outweighs the others.
+    With an anchor c, order 1: c |b|_1 comes on top. The whole is at most the sum over j of |b_j| (|h|_1 + h_j + c) less
+    (|b|_1^2 + |b|_2^2)/2, largest at |b_j| = h_j + c/(p + 1) for p columns. Order 2: (x, c) has squared length at most
+    |h|_2^2 + c^2; also |M_jc| <= 2 h_j c.
     """
-    squares = _sum(half**2)
+    total, squares = _sum(half), _sum(half**2)
     if order == 1:
-        return (_sum(half) ** 2 + squares) / 2
-    return _up(min(math.sqrt(2) * squares, math.sqrt(4 * squares**2 - 3 * _sum(half**4))))
+        beside = anchor * total + anchor**2 * half.size / (2 * (half.size + 1))
+        return (total**2 + squares) / 2 + (_up(beside) if anchor else 0)
+    by_length = math.sqrt(2) * (squares + anchor**2)
+    return _up(min(by_length, math.sqrt(4 * squares**2 - 3 * _sum(half**4) + 8 * anchor**2 * squares)))
 
 
-def attribute(half: Integers, order: Order, categories: Runs = ()) -> float:
+def arrival(lengths: tuple[float, float], order: Order, anchor: int, *, centred: bool) -> float:
+    """How far the matrix moves when a row x with |x|_1 <= L1 and |x|_2 <= L2 comes or goes; c^2 counts it.
+
+    The triangle of x x^T has the l1 norm (|x|_1^2 + |x|_2^2)/2 and, in the norm of order 2, |x|_2^2. Centred, the row
+    is (x, c): the same with L1 + c and L2^2 + c^2. Otherwise c^2 is one more number beside the triangle.
+    """
+    first, second = lengths
+    if centred:
+        first, squared = first + anchor, second**2 + anchor**2
+        return _up((first**2 + squared) / 2 if order == 1 else squared)
+    return _up((first**2 + second**2) / 2 + anchor**2 if order == 1 else math.hypot(second**2, anchor**2))
+
+
+def attribute(half: Integers, order: Order, categories: Runs = (), anchor: int = 0) -> float:
     """How far the matrix moves when one value moves; exact for order 1.
 
     Only b_j is not 0. With B = |b_j|, |a_j| <= 2 h_j - B and |a_i| <= 2 h_i, so the l1 norm is at most
@@ -54,20 +77,20 @@ def attribute(half: Integers, order: Order, categories: Runs = ()) -> float:
     floor((h_j + H/2)^2) otherwise; x_j = h_j, y_j = h_j - B and x_i = y_i = h_i attain it. The squared l2 norm is at
     most B^2 ((2 h_j - B)^2 + 2 Q), Q the sum of the other h_i^2, which grows with B unless h_j^2 > 4 Q; then its one
     local maximum inside is at B = (3 h_j - sqrt(h_j^2 - 4 Q))/2.
-    A value of a category moves two columns instead (``two_columns``).
+    A value of a category moves two columns instead (``two_columns``). An anchor is one of the others.
     """
-    pairs = [two_columns(half, a, order) for a, b in categories if b > a + 1]
+    pairs = [two_columns(half, a, order, anchor) for a, b in categories if b > a + 1]
     if order == 1:
-        others = _sum(half) - half
+        others = _sum(half) + anchor - half
         moved = np.where(others >= 2 * half, 2 * half * others, (2 * half + others) ** 2 // 4)
         return max([float(moved.max()), *pairs])
-    h, others = half.astype(float), (_sum(half**2) - half**2).astype(float)
+    h, others = half.astype(float), (_sum(half**2) + anchor**2 - half**2).astype(float)
     inside = (3 * h - np.sqrt(np.maximum(h**2 - 4 * others, 0))) / 2
     best = max(float((x**2 * ((2 * h - x) ** 2 + 2 * others)).max()) for x in (2 * h, inside))
     return max([_up(math.sqrt(best)), *pairs])
 
 
-def two_columns(half: Integers, first: int, order: Order) -> float:
+def two_columns(half: Integers, first: int, order: Order, anchor: int = 0) -> float:
     """How far the matrix moves when the column ``first`` and another of the same half-range h move, to any values.
 
     Let B, C be their |b_j| and s = B + C. Order 1: with H the sum of the other h_i and |a_j| = 2h - |b_j| the triangle
@@ -80,9 +103,9 @@ def two_columns(half: Integers, first: int, order: Order) -> float:
     """
     h = int(half[first])
     if order == 1:
-        others = _sum(half) - 2 * h
+        others = _sum(half) + anchor - 2 * h
         return float(4 * h * others if others >= 3 * h else (others + 3 * h) ** 2 // 3)
-    others = _sum(half**2) - 2 * h**2
+    others = _sum(half**2) + anchor**2 - 2 * h**2
     return _up(4 * h * math.sqrt(others if others >= h**2 else others + h**2))
 
 
@@ -127,7 +150,8 @@ class CentredGrid:
     """Rows as integers about a public centre, on one common step of the weighted units.
 
     The centre is the middle of the bounds or, where rows are clipped to a norm, the origin, the centre of that ball;
-    then numbers are cut towards 0, so that rounding lengthens no row.
+    then numbers are cut towards 0, so that rounding lengthens no row. An anchored grid puts a constant beside each row,
+    half as large as the longest row: a good choice where the mean is about a third of that from the centre, or less.
     Guarantee: ``round`` maps any block whatever, NaN and infinities included, to integers |x_j| <= half_j.
     """
 
@@ -135,9 +159,10 @@ class CentredGrid:
     centre: Floats
     half: Integers
     step: float
+    anchor: int = 0
 
     @classmethod
-    def of(cls, schema: Schema) -> Self:
+    def of(cls, schema: Schema, *, anchored: bool = False) -> Self:
         """The grid of a schema; no data needed."""
         encoding = schema.encoding
         check_widths(encoding.ranges)
@@ -148,7 +173,18 @@ class CentredGrid:
             furthest = encoding.weights * np.maximum(np.abs(encoding.low), np.abs(encoding.high))
             centre, extent = np.zeros(encoding.dim), np.minimum(furthest, schema.norm_bound)
         step = float(extent.max()) * 2.0**-BITS
-        return cls(schema, centre, np.rint(extent / step).astype(np.int64), step)
+        plain = cls(schema, centre, np.rint(extent / step).astype(np.int64), step)
+        return replace(plain, anchor=max(1, round(plain.longest(2) / 2))) if anchored else plain
+
+    @property
+    def dim(self) -> int:
+        """The number of columns, the anchor's included."""
+        return self.half.size + (self.anchor > 0)
+
+    @property
+    def bits(self) -> int:
+        """No number of a rounded block is beyond 2 to this."""
+        return max(BITS, self.anchor.bit_length())
 
     def round(self, block: Floats) -> Floats:
         """Clip, centre, weigh and round an encoded block; integers, held in doubles."""
@@ -157,7 +193,8 @@ class CentredGrid:
         steps *= (self.schema.encoding.weights / self.step)[:, None]
         (np.rint if self.schema.norm is None else np.trunc)(steps, out=steps)
         np.fmax(steps, -self.half[:, None], out=steps)
-        return np.fmin(steps, self.half[:, None], out=steps)
+        np.fmin(steps, self.half[:, None], out=steps)
+        return np.concatenate([steps, np.full((1, steps.shape[1]), float(self.anchor))]) if self.anchor else steps
 
     def longest(self, order: Order) -> float:
         """A bound on the norm of every rounded row."""
@@ -166,24 +203,39 @@ class CentredGrid:
             return widest
         return min(widest, self.schema.norm_bound / self.step * (1 + 2.0**-40))
 
-    def reach(self, guarantee: Guarantee, order: Order) -> float:
-        """How far one unit moves the exact matrix, in the norm that the noise protects against.
+    def reach(self, guarantee: Guarantee, order: Order, *, centred: bool = False) -> float:
+        """How far one unit moves what is published of the exact matrix, in the norm that the noise protects against.
 
+        ``centred``: the sums beside the anchor are published too, so it counts.
         Rounding moves each number by less than one step more, which lengthens a change within a ball. Rows of one
-        person move the same matrix, so a group counts in full, in either norm. An l1 norm over the triangle of p
-        columns is at most sqrt(p (p + 3))/2 times the Frobenius norm (Cauchy: weights 1 on the diagonal, 1/2 off it).
+        person move the same matrix, so a group counts in full, in either norm.
         """
-        change, columns = effective_change(self.schema, guarantee), int(np.count_nonzero(self.half))
+        if guarantee.neighbours == "add-remove":
+            first, second = self.longest(1), self.longest(2)
+            first = min(first, second * math.sqrt(np.count_nonzero(self.half)) * (1 + 2.0**-45))
+            found = arrival((first, second), order, self.anchor, centred=centred)
+        else:
+            found = self._replacing(effective_change(self.schema, guarantee), order, self.anchor if centred else 0)
+        return found if guarantee.group == 1 else found * guarantee.group * (1 + 2.0**-45)
+
+    def _replacing(self, change: Change, order: Order, anchor: int) -> float:
+        """The same for one row that becomes another.
+
+        An l1 norm over the triangle of p columns is at most sqrt(p (p + 3))/2 times the Frobenius norm (Cauchy: weights
+        1 on the diagonal, 1/2 off it). An anchor lengthens rows, and no change.
+        """
         if change.kind == "attribute":
-            return attribute(self.half, order, self.schema.encoding.categories)
-        found = box(self.half, order)
+            return attribute(self.half, order, self.schema.encoding.categories, anchor)
+        found, moving = box(self.half, order, anchor), int(np.count_nonzero(self.half))
         if change.radius is not None:
-            steps = change.radius / self.step * (1 + 2.0**-40)
-            ball = length_ball(self.longest(2), steps + math.sqrt(columns) * (1 + 2.0**-20))
+            steps, columns = change.radius / self.step * (1 + 2.0**-40), moving + (anchor > 0)
+            longest = math.hypot(self.longest(2), anchor) * (1 + 2.0**-50)
+            ball = length_ball(longest, steps + math.sqrt(moving) * (1 + 2.0**-20))
             found = min(found, ball if order == 2 else ball * math.sqrt(columns * (columns + 3)) / 2 * (1 + 2.0**-45))
             if order == 1 and change.kind == "l1":
-                found = min(found, sum_ball(self.half, self.longest(1), steps + columns * (1 + 2.0**-20)))
-        return found if guarantee.group == 1 else found * guarantee.group * (1 + 2.0**-45)
+                half = np.append(self.half, anchor)
+                found = min(found, sum_ball(half, self.longest(1) + anchor, steps + moving * (1 + 2.0**-20)))
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,22 +251,37 @@ class SecondMoment:
     guarantee: Guarantee
     order: Order
     reach: float
+    centred: bool = False
 
     @classmethod
     def prepare(cls, schema: Schema, guarantee: Guarantee, order: Order) -> Self:
-        """Compute what one unit can move, before any data is read."""
+        """Compute what one unit can move in the bare second moment, before any data is read."""
         grid = CentredGrid.of(schema)
         return cls(grid, guarantee, order, grid.reach(guarantee, order))
 
+    @classmethod
+    def anchored(cls, schema: Schema, guarantee: Guarantee, order: Order, *, centred: bool) -> Self:
+        """The same with sums, if centred, and with the number of rows, if that is protected."""
+        grid = CentredGrid.of(schema, anchored=True)
+        return cls(grid, guarantee, order, grid.reach(guarantee, order, centred=centred), centred)
+
     @property
     def dim(self) -> int:
-        """The number of columns."""
-        return self.grid.half.size
+        """The number of columns, an anchor's included."""
+        return self.grid.dim
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which numbers of the triangle are published: all, or those that ``scatter.kept`` says."""
+        if not self.grid.anchor:
+            return np.ones(self.dim * (self.dim + 1) // 2, bool)
+        counted = self.guarantee.neighbours == "add-remove"
+        return scatter.kept(self.dim - 1, centred=self.centred, counted=counted)
 
     @property
     def entries(self) -> int:
-        """How many numbers the triangle has."""
-        return self.dim * (self.dim + 1) // 2
+        """How many numbers are published."""
+        return int(self.kept.sum())
 
     @property
     def shift(self) -> int:
@@ -236,37 +303,43 @@ class SecondMoment:
         return math.nextafter(level * self.sensitivity, math.inf)
 
     def exact(self, rows: Rows) -> Integers:
-        """The sum of x x^T over all rows: its diagonal, then what lies above it, row by row."""
+        """The sum of x x^T over all rows, with the anchor if there is one: the diagonal, then the rest row by row."""
 
         def one(position: int, block: Floats) -> Integers:
             del position
-            return lattice.gram([self.grid.round(block)], self.dim, BITS).int64()
+            return lattice.gram([self.grid.round(block)], self.dim, self.grid.bits).int64()
 
         whole = rows.sum(one)
         return np.concatenate([np.diagonal(whole), whole[np.triu_indices(self.dim, 1)]])
 
     def noisy(self, rows: Rows, level: float, secret: Secret) -> Floats:
         """The matrix with noise, symmetric, in squared weighted units; it may have negative eigenvalues."""
+        scale = self.checked_scale(level)
+        return self._matrix(self.protected(self.exact(rows), scale, secret))
+
+    def _matrix(self, triangle: Integers) -> Floats:
+        return scatter.square(np.asarray(triangle * self.unit, np.float64), self.dim)
+
+    def checked_scale(self, level: float) -> float:
+        """The scale of the noise in steps; refuses what cannot be drawn."""
         scale = self.scale(level)
         if not 2 * noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
             raise ParameterError(
                 f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise on the second "
                 f"moment of {self.dim} columns, which no grid here can hold: choose an epsilon nearer to 1"
             )
-        return self._matrix(self.protected(self.exact(rows), scale, secret))
+        return scale
 
     def protected(self, exact: Integers, scale: float, secret: Secret) -> Integers:
-        """The triangle, coarsened, with noise of this scale."""
-        triangle = lattice.coarsen(exact, self.shift)
-        parameters = f"second moment {self.order} {self.guarantee!r} {scale.hex()} {self.shift}"
+        """What is published of the triangle, coarsened, with noise of this scale."""
+        triangle = lattice.coarsen(exact[self.kept], self.shift)
+        kind = f"{self.order} {self.centred} {self.grid.anchor}"
+        parameters = f"second moment {kind} {self.guarantee!r} {scale.hex()} {self.shift}"
         words = secret.words(parameters, self.grid.schema.digest, triangle)
         if self.order == 1:
-            return triangle + noise.laplace(words, self.entries, scale)
+            return triangle + noise.laplace(words, triangle.size, scale)
+        squares = int(self.kept[: self.dim].sum())
         off_diagonal = math.nextafter(scale / math.sqrt(2), math.inf)
-        parts = noise.gaussian(words, self.dim, scale), noise.gaussian(words, self.entries - self.dim, off_diagonal)
-        return triangle + np.concatenate(parts)
-
-    def _matrix(self, triangle: Integers) -> Floats:
-        above = np.zeros((self.dim, self.dim))
-        above[np.triu_indices(self.dim, 1)] = triangle[self.dim :]
-        return np.asarray((above + above.T + np.diag(triangle[: self.dim])) * self.unit)
+        sizes = (squares, scale), (triangle.size - squares, off_diagonal)
+        drawn: Integers = np.concatenate([noise.gaussian(words, *size) for size in sizes])
+        return triangle + drawn

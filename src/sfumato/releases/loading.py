@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sfumato import storage
 from sfumato.manifest import Manifest
+from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphSketchRelease, PairsRelease
 from sfumato.releases.responses import ResponsesRelease
@@ -20,6 +21,7 @@ _KINDS: dict[str, Any] = {
     "components": SketchRelease,
     "responses": ResponsesRelease,
     "distances": DistancesRelease,
+    "covariance": CovarianceRelease,
     "graph-sketch": GraphSketchRelease,
     "graph-noise": PairsRelease,
     "graph-responses": PairsRelease,

@@ -1,0 +1,281 @@
+"""Private covariances: sums of squares and products of the columns, with noise, or a Gaussian sketch of them.
+
+``gaussian`` : Analyze Gauss (Dwork, Talwar, Thakurta, Zhang 2014), with noise that is isotropic in the Frobenius norm.
+``laplace``  : the same triangle with Laplace noise; pure epsilon.
+``sketch``   : r rows of N(0, S + ridge I), S the scatter of the rows (Blocki, Blum, Datta, Sheffet 2012, with the exact
+               ridge); positive by construction, and r numbers per column instead of half as many as there are columns.
+
+Rows are taken about a public centre, so they lie in a ball of radius R about it. ``centred`` means about their mean:
+the first two publish the sums too (an anchor beside each row, see ``second_moment``), the sketch takes the scatter
+about the mean. Under add-remove neighbours the number of rows is protected: nothing published depends on it but through
+noise, and an estimate of it is published.
+
+Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
+private for the unit, neighbours and change of the guarantee it was prepared for. With noise: as proved for
+``SecondMoment``. Sketch: let m be the mean and C the scatter of the other rows, n of them. A row x adds v v^T to the
+whole: v = x about the public centre, so |v| <= R; about the mean v = sqrt(n/(n+1)) (x - m), so |v| <= 2R since x and m
+lie in the ball. A row replaced is one such vector instead of another. That is ``ChiSquare``, with what is left as its
+base, at least ridge I. The number of rows, if it is protected, gets Laplace noise at a share of epsilon, which is taken
+off (basic composition).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy import linalg
+
+from sfumato import check, noise, scatter
+from sfumato.errors import ParameterError, ReleaseError
+from sfumato.guarantee import Guarantee
+from sfumato.idealized import normals
+from sfumato.lattice import Floats, Integers
+from sfumato.loss import ChiSquare, Composed, Gaussian, Laplace, Loss
+from sfumato.manifest import Manifest
+from sfumato.mechanism import Published
+from sfumato.mechanisms.second_moment import BITS, CentredGrid, SecondMoment
+from sfumato.rows import Rows
+from sfumato.schema import Schema
+from sfumato.secret import Secret
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+CovarianceNoise = Literal["gaussian", "laplace", "sketch"]
+COUNT_SHARE = 0.02  # of epsilon, for the number of rows beside a sketch
+SKETCH_ROWS = 473
+_MOST_COLUMNS = 3000
+_GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of the ridge's standard deviation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covariance:
+    """The recipe.
+
+    centred : about the mean of the rows; otherwise about the middle of their bounds, which is public and costs nothing.
+    rows    : how many rows a sketch has; for noise='sketch' only.
+    """
+
+    noise: CovarianceNoise = "gaussian"
+    centred: bool = False
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        check.one_of(("gaussian", "laplace", "sketch"), noise=self.noise)
+        if not isinstance(self.centred, bool):
+            raise check.fail("centred", self.centred, "True or False")
+        if self.rows is not None:
+            check.whole(1, rows=self.rows)
+            if self.noise != "sketch":
+                raise ParameterError(f"rows are those of a sketch, got rows={self.rows} with noise={self.noise!r}")
+
+    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedCovariance | PreparedScatterSketch":
+        """Compute what one unit can move, before any data is read."""
+        _check_possible(self, schema, guarantee)
+        if self.noise == "sketch":
+            _check_sketch(guarantee)
+            grid = CentredGrid.of(schema, anchored=True)
+            return PreparedScatterSketch(self, schema, guarantee, grid, self.rows or SKETCH_ROWS)
+        moment = SecondMoment.anchored(schema, guarantee, 1 if self.noise == "laplace" else 2, centred=self.centred)
+        return PreparedCovariance(self, schema, guarantee, moment)
+
+
+def _check_possible(recipe: Covariance, schema: Schema, guarantee: Guarantee) -> None:
+    """Refuse what no covariance can promise."""
+    if guarantee.unit == "edge":
+        raise ParameterError("covariances protect values or records, got unit='edge': use unit='attribute' or 'record'")
+    if guarantee.projection == "fresh":
+        raise ParameterError("covariances project nothing, so no drawn projection protects: use projection='fixed'")
+    if guarantee.neighbours == "add-remove" and (guarantee.unit != "record" or guarantee.allowed_change.kind != "box"):
+        raise ParameterError(
+            "what is added or removed is a whole record, anywhere within the bounds: neighbours='add-remove' needs "
+            f"unit='record' and a change of kind 'box', got unit={guarantee.unit!r}, "
+            f"change={guarantee.allowed_change.kind!r}"
+        )
+    if recipe.noise != "laplace" and guarantee.delta == 0:
+        raise ParameterError(
+            f"noise={recipe.noise!r} needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'"
+        )
+    if schema.encoding.dim > _MOST_COLUMNS:
+        raise ParameterError(
+            f"covariances of more than {_MOST_COLUMNS} encoded columns drown in noise, got {schema.encoding.dim}"
+        )
+
+
+def _check_sketch(guarantee: Guarantee) -> None:
+    """Refuse what is proved for the other two only."""
+    if guarantee.unit != "record" or guarantee.allowed_change.kind != "box" or guarantee.group > 1:
+        raise ParameterError(
+            "noise='sketch' is proved for one whole record (which protects each of its values too): it needs "
+            "unit='record', a change of kind 'box' and group=1, "
+            f"got unit={guarantee.unit!r}, change={guarantee.allowed_change.kind!r}, group={guarantee.group}"
+        )
+
+
+def _records(count: int, guarantee: Guarantee) -> int | None:
+    """The number of rows if it is public; there must be some, then."""
+    if guarantee.neighbours == "add-remove":
+        return None
+    if count == 0:
+        raise ReleaseError("the data have no rows, so there is nothing to release")
+    return count
+
+
+# ---- noise on the triangle ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedCovariance:
+    """A triangle whose sensitivity is known; level = noise scale over sensitivity."""
+
+    recipe: Covariance
+    schema: Schema
+    guarantee: Guarantee
+    moment: SecondMoment
+
+    def loss(self, level: float) -> Loss:
+        """That of the noise."""
+        return Laplace(1.0, level) if self.moment.order == 1 else Gaussian(1.0, level)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The published triangle in weighted units, as one column; the rows are read once.
+
+        Guarantee: as stated at the top, at the loss of ``level``.
+        """
+        moment, scale = self.moment, self.moment.checked_scale(level)
+        exact = moment.exact(rows)
+        facts = self.facts(level, _records(_count(exact, moment.grid), self.guarantee))
+        values = moment.protected(exact, scale, secret) * moment.unit
+        return Published(facts, ("value",), iter([values[None]]), by_record=False)
+
+    def facts(self, level: float, records: int | None) -> Manifest:
+        """What the manifest says of a run; it has no number of rows where that is protected."""
+        moment = self.moment
+        scale = moment.scale(level) * moment.unit
+        mechanism = {
+            "name": "covariance",
+            "noise": self.recipe.noise,
+            "centred": self.recipe.centred,
+            "columns": moment.grid.half.size,
+            "longest": moment.grid.longest(2) * moment.grid.step,
+            "anchor": moment.grid.anchor * moment.grid.step,
+            "sensitivity": moment.sensitivity * moment.unit,
+            "scale": scale,
+            "standard_deviation": scale * (math.sqrt(2) if moment.order == 1 else 1.0),
+        }
+        on_grid = {"input_bits": BITS, "shift": moment.shift, "unit": moment.unit}
+        return {"kind": "covariance", "mechanism": mechanism, "lattice": on_grid, "rows": records}
+
+
+def _count(exact: Integers, grid: CentredGrid) -> int:
+    """The number of rows behind an anchored triangle."""
+    return int(exact[grid.dim - 1]) // grid.anchor**2
+
+
+# ---- sketches -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A loss beside a pure one: at epsilon the first has what the second leaves of it (basic composition)."""
+
+    loss: ChiSquare
+    pure: float
+
+    def delta(self, epsilon: float) -> float:
+        """The first's at epsilon - pure."""
+        left = math.nextafter(epsilon - self.pure, 0.0)
+        return self.loss.delta(left) if left > 0 else 1.0
+
+    def pld(self) -> "PrivacyLossDistribution":
+        """The composition with Laplace noise."""
+        return Composed([self.loss, Laplace(self.pure, 1.0)]).pld()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedScatterSketch:
+    """A sketch of rows in a ball of radius R; level = ridge / R^2."""
+
+    recipe: Covariance
+    schema: Schema
+    guarantee: Guarantee
+    grid: CentredGrid
+    draws: int
+
+    @property
+    def longest(self) -> float:
+        """R: no row is farther from the public centre."""
+        return self.grid.longest(2) * self.grid.step
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of rows is protected, so published with noise."""
+        return self.guarantee.neighbours == "add-remove"
+
+    def loss(self, level: float) -> Loss:
+        """One vector of length R or, centred, 2R more or less, or two of them; and the number of rows."""
+        ratio = (4.0 if self.recipe.centred else 1.0) / level * (1 + 2.0**-50)
+        sketch = ChiSquare(rows=self.draws, ratio=ratio, neighbours=self.guarantee.neighbours)
+        return Beside(sketch, self._count_epsilon) if self.counted else sketch
+
+    @property
+    def _count_epsilon(self) -> float:
+        return COUNT_SHARE * self.guarantee.epsilon
+
+    @property
+    def _count_scale(self) -> float:
+        return math.nextafter(1 / self._count_epsilon, math.inf)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The drawn rows one after another, then the noisy number of rows if that is protected, as one column.
+
+        Guarantee: as stated at the top, at the loss of ``level``, for the ideal Gaussian law; doubles stand in for it.
+        """
+        moment = SecondMoment(self.grid, self.guarantee, 2, 0.0, centred=True)
+        exact = moment.exact(rows)
+        count = _count(exact, self.grid)
+        facts = self.facts(level, _records(count, self.guarantee))
+        words = secret.words(
+            f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, exact
+        )
+        root = linalg.cholesky(self._scatter(exact, count) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
+        drawn, unit = normals(words, self.draws * len(root)).reshape(self.draws, -1), facts["lattice"]["unit"]
+        values = np.rint(drawn @ root / unit).ravel() * unit
+        if self.counted:
+            values = np.append(values, count + noise.laplace(words, 1, self._count_scale))
+        return Published(facts, ("value",), iter([values[None]]), by_record=False)
+
+    def _scatter(self, exact: Integers, count: int) -> Floats:
+        """The sum of (x - m)(x - m)^T in weighted units, m the mean or the public centre."""
+        whole = scatter.square(exact.astype(float), self.grid.dim) * self.grid.step**2
+        moment, sums = whole[:-1, :-1], whole[:-1, -1]
+        return moment - np.outer(sums, sums) / max(whole[-1, -1], 1e-300) if self.recipe.centred and count else moment
+
+    def facts(self, level: float, records: int | None) -> Manifest:
+        """What the manifest says of a run; it has no number of rows where that is protected."""
+        ridge = level * self.longest**2
+        mechanism = {
+            "name": "covariance",
+            "noise": "sketch",
+            "centred": self.recipe.centred,
+            "columns": self.grid.half.size,
+            "longest": self.longest,
+            "sketch_rows": self.draws,
+            "ridge": ridge,
+        }
+        if self.counted:
+            mechanism["count_scale"] = self._count_scale
+        unit = 2.0 ** math.floor(math.log2(ridge) / 2 - _GRID_BITS)
+        idealized = (
+            "numerics are idealized: the guarantee is proved for real numbers, and the Gaussian rows were computed in "
+            f"doubles; what is published was rounded to multiples of {unit!r}"
+        )
+        return {
+            "kind": "covariance",
+            "mechanism": mechanism,
+            "lattice": {"input_bits": BITS, "shift": 0, "unit": unit},
+            "rows": records,
+            "numerics": "idealized",
+            "warnings": [idealized],
+        }

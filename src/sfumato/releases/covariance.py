@@ -1,0 +1,185 @@
+"""Covariances in the analyst's hands: variances, principal components and regressions with error bars.
+
+Directions and covariances are in the schema's weighted units: column j counts as weight_j * value_j, a category as one
+column per value. Divisors are the number of records, not one less. Everything is about the records that were released,
+as they were clipped: error bars are those of the noise, without any sampling error. Nothing here costs privacy.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import check, scatter
+from sfumato.errors import MissingDependency, ParameterError, ReleaseError
+from sfumato.estimate import Estimate
+from sfumato.moments import NoiseLaw
+from sfumato.releases.release import Release
+from sfumato.scatter import Noisy, PrincipalComponents, Regression, Sketched, View
+
+Floats = NDArray[np.float64]
+Direction = str | Mapping[str, float] | Sequence[float] | Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CovarianceRelease(Release):
+    """Noisy sums of squares and products, or a sketch of them: ``columns`` has shape (1, numbers)."""
+
+    def __post_init__(self) -> None:
+        count = scatter.entries(self._mechanism, counted=self._records is None)
+        if self.columns.shape != (1, count):
+            raise ReleaseError(f"this release must hold {count} numbers, got shape {self.columns.shape}")
+
+    def __repr__(self) -> str:
+        promise = self.guarantee
+        what = f"epsilon={promise.epsilon:g}, delta={promise.delta:g}, unit={promise.unit!r}"
+        whose = "about" if self._records is None else "of"
+        return f"<covariance of {self._mechanism['columns']} columns, {whose} {self.records:.0f} records; {what}>"
+
+    @property
+    def _mechanism(self) -> dict[str, Any]:
+        mechanism: dict[str, Any] = self.manifest["mechanism"]
+        return mechanism
+
+    @property
+    def _records(self) -> int | None:
+        """The number of records if it is public."""
+        return self.manifest.get("rows")
+
+    @property
+    def rows(self) -> int:
+        """The number of records, where it is public."""
+        if self._records is None:
+            raise ReleaseError("the number of records of this release is protected: ``records`` is a noisy one")
+        return self._records
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The encoded columns, in the order of all vectors and matrices here."""
+        return self.schema.encoding.names
+
+    @property
+    def view(self) -> View:
+        """The published numbers with the law of their noise."""
+        facts, values = self._mechanism, np.asarray(self.columns[0], np.float64)
+        dim = int(facts["columns"])
+        if facts["noise"] != "sketch":
+            law = NoiseLaw(facts["noise"], facts["standard_deviation"])
+            return Noisy(values, dim, law, facts["anchor"], facts["centred"], self._records)
+        drawn = values[: facts["sketch_rows"] * dim].reshape(-1, dim)
+        if self._records is not None:
+            return Sketched(drawn, facts["ridge"], (float(self._records), None))
+        return Sketched(drawn, facts["ridge"], (float(values[-1]), NoiseLaw("laplace", facts["count_scale"] * 2**0.5)))
+
+    @property
+    def records(self) -> float:
+        """The number of records, public or estimated; at least 1."""
+        return self.view.records
+
+    def array(self) -> Floats:
+        """The published numbers: sums of squares and products as a symmetric matrix, or the rows of the sketch.
+
+        With sums or a number of records, these fill the last row and column: times the anchor, and its square.
+        """
+        view = self.view
+        return view.rows if isinstance(view, Sketched) else view.matrix
+
+    def centre(self) -> Floats:
+        """What the rows are taken about, in weighted units: their noisy mean, or the public middle of the bounds.
+
+        Sketches about the mean publish no mean: the public middle again.
+        """
+        view, encoding = self.view, self.schema.encoding
+        middle = np.zeros(encoding.dim) if self.schema.norm is not None else encoding.low / 2 + encoding.high / 2
+        moved = view.mean if isinstance(view, Noisy) else np.zeros(encoding.dim)
+        return np.asarray(middle * encoding.weights + moved)
+
+    def covariance(self, *, repair: bool = False) -> Floats:
+        """The covariance matrix: about the mean if the release is centred, otherwise about the middle of the bounds.
+
+        Error:  unbiased where the number of records is public; otherwise but for the noise on that number. Such a
+                matrix may have negative eigenvalues. ``repair`` sets them to 0, which brings it nearer to the truth in
+                the Frobenius norm, and makes small variances look larger than they are.
+        """
+        found = self.view.covariance()
+        return scatter.repaired(found) if repair else found
+
+    def variance(self, direction: Direction) -> Estimate:
+        """The variance of the records along a direction: a column's name, weights of a few columns, or a vector."""
+        vector = self._vector(direction)
+        return self.view.variance(vector, self._most * float(vector @ vector))
+
+    def principal_components(self, k: int) -> PrincipalComponents:
+        """The k directions of largest variance, with intervals for all eigenvalues at once."""
+        return scatter.principal_components(self.view, k, self._most)
+
+    def regression(self, features: Sequence[str], target: str, *, ridge: float = 0.0) -> Regression:
+        """Least squares of one encoded column on others, in the columns' own units, from the noisy covariance.
+
+        Error:  coefficients are consistent, not unbiased; errors by the delta method. A release that is not centred
+                gives a line through the middle of the bounds.
+        """
+        places, aim = [self._place(name) for name in features], self._place(target)
+        check.not_negative(ridge=ridge)
+        if not places or aim in places or len(set(places)) < len(places):
+            raise ParameterError("features must be different columns, at least one, and not the target")
+        weights = self.schema.encoding.weights
+        found = scatter.coefficients(self.view, (places, aim), weights[places] / weights[aim], float(ridge))
+        if found is None:
+            raise ReleaseError(
+                "noise has made the features' covariance singular: take fewer features, or a ridge > 0 (in squared "
+                "weighted units)"
+            )
+        intercept = None
+        if not (self._mechanism["noise"] == "sketch" and self._mechanism["centred"]):
+            centre = self.centre() / weights
+            intercept = float(centre[aim] - centre[places] @ np.atleast_1d(found.value))
+        return Regression(tuple(features), target, found, intercept)
+
+    def to_sklearn(self, k: int | None = None) -> Any:
+        """A fitted ``sklearn.decomposition.PCA`` of the repaired covariance, for encoded rows in weighted units.
+
+        Its ``mean_`` is ``centre()``.
+        """
+        try:
+            library = importlib.import_module("sklearn.decomposition")
+        except ImportError:
+            raise MissingDependency("to_sklearn needs scikit-learn: pip install 'sfumato[sklearn]'") from None
+        dim = int(self._mechanism["columns"])
+        count = dim if k is None else k
+        found = self.principal_components(count)
+        every = np.maximum(self.principal_components(dim).variances.value, 0.0)
+        pca = library.PCA(n_components=count)
+        pca.n_features_in_, pca.n_components_, pca.n_samples_ = dim, count, max(round(self.records), 1)
+        pca.mean_, pca.components_ = self.centre(), np.ascontiguousarray(found.vectors.T)
+        pca.explained_variance_ = every[:count]
+        pca.explained_variance_ratio_ = every[:count] / max(float(every.sum()), np.finfo(float).tiny)
+        pca.singular_values_ = np.sqrt(every[:count] * pca.n_samples_)
+        pca.noise_variance_ = float(every[count:].mean()) if count < dim else 0.0
+        return pca
+
+    @property
+    def _most(self) -> float:
+        """No variance along a direction of length 1 is more."""
+        return float(self._mechanism["longest"]) ** 2
+
+    def _place(self, name: str) -> int:
+        if name not in self.names:
+            raise ParameterError(f"there is no encoded column {name!r}: they are {', '.join(self.names[:20])}")
+        return self.names.index(name)
+
+    def _vector(self, direction: Direction) -> Floats:
+        if isinstance(direction, str):
+            direction = {direction: 1.0}
+        if isinstance(direction, Mapping):
+            vector = np.zeros(len(self.names))
+            for name, weight in direction.items():
+                vector[self._place(name)] = weight
+        else:
+            vector = np.asarray(direction, np.float64)
+        if vector.shape != (len(self.names),) or not np.isfinite(vector).all() or not vector.any():
+            raise ParameterError(f"a direction has {len(self.names)} finite numbers that are not all 0")
+        return vector
