@@ -16,6 +16,7 @@ from sfumato.loss import FreshGaussian, FreshLaplace
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.pictures import draw_plan
+from sfumato.pipeline import release
 from sfumato.planner import plan
 from sfumato.scales import plan_scales
 from sfumato.schema import Schema
@@ -219,6 +220,35 @@ def test_cuts_are_planned_with_what_small_sides_and_small_graphs_need():
 def test_a_plan_for_cuts_says_what_it_needs(wrong):
     with pytest.raises(ParameterError, match="rows"):
         plan(purpose="cuts", guarantee=Guarantee(epsilon=1.0, delta=1e-6, unit="edge"), **wrong)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_covariances_are_planned_with_the_noise_of_real_ones(neighbours):
+    """A release of columns that do not vary, so that all that is seen is noise."""
+    promise = Guarantee(epsilon=1.0, delta=1e-6, neighbours=neighbours)
+    schema, rows = Schema.reals(6, low=-1, high=1), np.zeros((500, 6))
+    made = plan(schema=schema, guarantee=promise, purpose="covariance", rows=500, distance=0.3)
+    assert {o.name for o in made.options} == ({"covariance", "sketch"} if neighbours == "replace" else {"covariance"})
+    assert made.best.noise == "gaussian"
+    direction = np.full(6, 1 / math.sqrt(6))
+    for option in made.options:
+        if option.noise in ("laplace", "gaussian") and option.name == "covariance":
+            found = release(rows, schema=schema, mechanism=option.mechanism, guarantee=option.guarantee)
+            stated = float(found.variance(dict(zip(schema.encoding.names, direction, strict=True))).standard_error)
+            assert option.standard_error(0.0) == pytest.approx(stated, rel=0.03)
+
+
+def test_sums_beat_noise_on_every_record_for_learning():
+    made = plan(columns=50, rows=10_000, guarantee=ATTRIBUTE, purpose="learning")
+    assert [o.name for o in made.options][:2] == ["covariance", "covariance"]
+    assert made.distance == pytest.approx(0.5)
+    assert "variances near 0.5^2 = 0.25" in made.verdict
+
+
+def test_replacing_in_a_gaussian_sketch_has_the_tabled_ridge():
+    assert forecast.ridge_level(119, 1.0, 1e-6, replace=True) == pytest.approx(47.1, abs=0.05)
+    assert forecast.ridge_level(473, 1.0, 1e-6, replace=True) == pytest.approx(92.2, abs=0.05)
+    assert forecast.ridge_level(119, 1.0, 1e-6, replace=False) == pytest.approx(38.2, abs=0.05)
 
 
 # ---- several scales -------------------------------------------------------------------------------------------------

@@ -74,7 +74,8 @@ class Plan:
             return f"groups {r:.3g} apart: {best.errors.mistake(r):.1%} of records land in the wrong one; {told}"
         what = f"{_NOUNS[self.purpose]} near {r:.3g}"
         if best.power == 2:
-            what = f"squared {what}^2 = {r * r:.3g}"
+            squares = "variances" if self.purpose in _SUMMED else "squared distances"
+            what = f"{squares} near {r:.3g}^2 = {r * r:.3g}"
         near = f"{what} are recovered to within {_percent(best.relative_error(r))}"
         if self.purpose == "nearest":
             gap = math.sqrt(2) * best.standard_error(r)
@@ -148,7 +149,10 @@ class Plan:
         ]
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in [head, *rows]]
-        origin = " (two random records within the bounds; name your own with distance)" if self.assumed else ""
+        typical = (
+            "a column that is filled evenly" if self.purpose in _SUMMED else "two random records within the bounds"
+        )
+        origin = f" ({typical}; name your own with distance)" if self.assumed else ""
         title = f"{self.purpose} at {self.noun} {self.distance:.4g}{origin}"
         return "\n".join([title, *lines, self.verdict, *self.advice])
 
@@ -239,6 +243,10 @@ def _domain(
         raise ParameterError(f"unit='edge' protects a graph, whose purpose is 'cuts', got purpose={purpose!r}")
     if (schema is None) == (columns is None):
         raise ParameterError("a plan needs a schema, or the number of columns alone: give exactly one of them")
+    if purpose in _SUMMED and rows is None:
+        raise ParameterError(
+            f"a plan for purpose={purpose!r} needs the number of records (rows): its error falls with it"
+        )
     return Domain.flags_of(columns or 0) if schema is None else Domain.of(schema)
 
 
@@ -248,8 +256,8 @@ def _typical(domain: Domain, purpose: Purpose) -> float:
 
 
 def _options(request: Request) -> Iterator[Option]:
-    if request.purpose == "cuts":
-        yield from summed.cuts(request)
+    if request.purpose in _SUMMED:
+        yield from summed.cuts(request) if request.purpose == "cuts" else summed.covariances(request)
         return
     for option in rowwise.sketches(request):
         yield rowwise.drawn(option, request)
@@ -267,7 +275,7 @@ def _advice(draft: Plan, request: Request) -> Iterator[str]:
     epsilon = _needed(request, lambda scale: replace(request.guarantee, epsilon=request.guarantee.epsilon * scale))
     if epsilon is not None:
         yield f"more budget: epsilon {request.guarantee.epsilon * epsilon:.3g} would bring the error to {_GOOD:.0%}"
-    if request.guarantee.unit == "record":
+    if request.guarantee.unit == "record" and request.purpose not in _SUMMED:
         yield from _smaller_change(request)
         yield "or release what is summed over records (synthetic data, a covariance): its noise does not grow with rows"
 
@@ -310,8 +318,8 @@ def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float 
 
 def _quick(request: Request) -> Iterator[Option]:
     """Enough options to know what is possible."""
-    if request.purpose == "cuts":
-        yield from summed.cuts(request)
+    if request.purpose in _SUMMED:
+        yield from _options(request)
         return
     yield rowwise.quick_sketch(replace(request, purpose="distances"))
     yield from rowwise.responses(request)

@@ -1,18 +1,104 @@
-"""Options that publish sums over records or edges: graph sketches, noise and responses on the pairs of a graph."""
+"""Options that answer for all records together: covariances, and cuts of graphs.
+
+Beside what publishes sums stands what publishes every record (input perturbation), to show what that costs.
+"""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sfumato import cutplan, cutting
+from sfumato import cutplan, cutting, forecast, rowwise, spread
 from sfumato.cutplan import CutQuestion
+from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.mechanism import Recipe
+from sfumato.mechanisms.covariance import SKETCH_ROWS, Covariance, CovarianceNoise
 from sfumato.mechanisms.graph import GraphSketch
 from sfumato.mechanisms.pairs import LARGEST_VERTICES, EdgeNoise, EdgeResponse
+from sfumato.moments import NoiseLaw
 from sfumato.option import Option, Request
+from sfumato.spread import Setting
 
 _SKETCH_ROWS = (15, 30, 60, 119, 240, 473, 1000, 2000, 4239)
+
+
+# ---- covariances ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadErrors:
+    """Of the variance of n records along a direction: noise on the sums, a sketch of them, or noise on every record.
+
+    fixed, share : a standard error of fixed + share * variance (noise on sums has no share, a sketch sqrt(2/r)).
+    law, rows    : noise on each of so many records instead.
+    """
+
+    fixed: float = 0.0
+    share: float = 0.0
+    law: NoiseLaw | None = None
+    rows: int = 1
+
+    def variance(self, quantity: float) -> float:
+        """Of the estimated variance."""
+        if self.law is None:
+            return (self.fixed + self.share * quantity) ** 2
+        return (4 * self.law.variance * quantity + self.law.fourth * self.law.variance**2) / self.rows
+
+    def mistake(self, distance: float) -> float:
+        """Of no meaning for covariances."""
+        del distance
+        return math.nan
+
+
+def covariances(request: Request) -> Iterator[Option]:
+    """Noise on the second moment, a sketch of it, and noise on every record; as if all columns were equally wide."""
+    yield from _input_noise(request)
+    guarantee, records = replace(request.guarantee, projection="fixed"), request.rows
+    assert records is not None
+    columns, longest = request.domain.dim, request.domain.length / 2
+    setting = Setting(records=records, columns=columns, guarantee=guarantee, variance=0.0, longest=longest)
+    noises: tuple[CovarianceNoise, ...] = ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
+    for noise in noises:
+        try:
+            fixed = spread.standard_error(noise, setting)
+        except ParameterError:  # too many columns, or a change that it does not protect
+            continue
+        numbers = columns * (columns + 1) // 2
+        yield _covariance(Covariance(noise=noise), guarantee, columns, SpreadErrors(fixed), numbers)
+    whole = guarantee.unit == "record" and guarantee.allowed_change.kind == "box" and guarantee.group == 1
+    if whole and guarantee.delta > 0:
+        rows, replaced = SKETCH_ROWS, guarantee.neighbours == "replace"
+        ridge = longest**2 * forecast.ridge_level(rows, guarantee.epsilon, guarantee.delta, replace=replaced)
+        share = math.sqrt(2 / rows)
+        recipe = Covariance(noise="sketch", rows=rows)
+        yield _covariance(recipe, guarantee, rows, SpreadErrors(share * ridge / records, share), rows * columns)
+
+
+def _covariance(recipe: Covariance, guarantee: Guarantee, dimension: int, errors: SpreadErrors, numbers: int) -> Option:
+    return Option(
+        mechanism=recipe,
+        guarantee=guarantee,
+        name="covariance",
+        family="",
+        dimension=dimension,
+        noise=recipe.noise,
+        noise_scale=errors.fixed,
+        numbers=numbers,
+        errors=errors,
+    )
+
+
+def _input_noise(request: Request) -> Iterator[Option]:
+    """Sketches without projection, whose noise averages out over the records."""
+    if request.guarantee.neighbours != "replace" or request.rows is None:
+        return
+    whole = replace(request, guarantee=replace(request.guarantee, projection="fixed"), purpose="distances")
+    for option in rowwise.sketches(whole):
+        if option.family == "identity" and isinstance(option.errors, rowwise.SketchErrors):
+            yield replace(option, errors=SpreadErrors(law=option.errors.law, rows=request.rows))
+
+
+# ---- cuts -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
