@@ -78,6 +78,21 @@ def test_plans_regions_and_feasible_promises_are_printed_and_drawn(capsys):
 
 
 @pytest.mark.usefixtures("flags")
+@pytest.mark.parametrize(
+    "options", ["", "--delta 1e-6 --neighbours add-remove --centred", "--delta 1e-6 --noise sketch"]
+)
+def test_a_covariance_is_released_and_asked(options, capsys):
+    unit = "record" if options else "attribute"
+    run(f"release covariance flags.parquet --schema flags.toml --epsilon 8 --unit {unit} {options} --out c", capsys)
+    assert ("80 records" in run("show c", capsys)) == ("add-remove" not in options)
+    assert run("estimate variance c f1 f2=-0.5", capsys).startswith("variance ")
+    assert run("estimate components c 2", capsys).count("variance ") == 2
+    assert len(json.loads(run("estimate components c 2 --json", capsys))["components"]) == 2
+    assert main(["estimate", "variance", "c", "f1=x"]) == 2
+    assert main(["estimate", "variance", "c", "nothing"]) == 2
+
+
+@pytest.mark.usefixtures("flags")
 def test_a_graph_is_released_and_asked_for_cuts(capsys):
     printed = run("release graph edges.parquet --epsilon 8 --delta 1e-6 --rows 30 --vertices 20 --out g", capsys)
     assert "edge" in printed

@@ -54,6 +54,18 @@ def add_estimate(commands: Any) -> None:
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
     cluster.add_argument("release", help="release folder")
     cluster.add_argument("clusters", type=int, help="how many groups")
+    text = "The variance of the records along a direction: columns and their weights."
+    variance = command(
+        questions, "variance", text, "sfumato estimate variance people.release age=1 income=-0.5", _variance
+    )
+    variance.add_argument("release", help="release folder")
+    variance.add_argument("direction", nargs="+", help="encoded columns, each with =weight (default 1)")
+    variance.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
+    text = "The directions of largest variance."
+    components = command(questions, "components", text, "sfumato estimate components people.release 3", _components)
+    components.add_argument("release", help="release folder")
+    components.add_argument("count", type=int, help="how many")
+    components.add_argument("--level", type=float, default=0.95, help="of the intervals, all at once (default 0.95)")
     text = "The weight of the edges between some vertices of a graph and the others."
     cut = command(questions, "cut", text, "sfumato estimate cut graph.release 1 2 3", _cut)
     cut.add_argument("release", help="release folder")
@@ -79,6 +91,32 @@ def _bar(options: Any, name: str, found: Any) -> None:
     text = f"{name} {facts['value']:.6g} +- {facts['standard_error']:.3g}"
     text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
     tell(options, facts | {"covers": found.covers}, f"{text}\n{found.covers}")
+
+
+def _variance(options: Any) -> None:
+    from sfumato.errors import ParameterError
+
+    parts = [part.rpartition("=") if "=" in part else (part, "=", "1") for part in options.direction]
+    try:
+        direction = {name: float(weight) for name, _, weight in parts}
+    except ValueError:
+        raise ParameterError("a direction is columns with weights, such as age=1 income=-0.5") from None
+    _bar(options, "variance", _ask(options, "variance")(direction))
+
+
+def _components(options: Any) -> None:
+    release_components = _ask(options, "principal_components")
+    found = release_components(options.count)
+    names = release_components.__self__.names
+    lows, highs = found.variances.interval(options.level)
+    facts, lines = [], []
+    for i, value in enumerate(found.variances.value):
+        weights = dict(zip(names, map(float, found.vectors[:, i]), strict=True))
+        facts.append({"variance": float(value), "low": float(lows[i]), "high": float(highs[i]), "weights": weights})
+        largest = sorted(weights, key=lambda name: -abs(weights[name]))[:4]
+        lean = ", ".join(f"{name} {weights[name]:+.2f}" for name in largest)
+        lines.append(f"variance {value:.6g} ({options.level:.0%}: {lows[i]:.6g} to {highs[i]:.6g}) along {lean}")
+    tell(options, {"components": facts}, "\n".join(lines))
 
 
 def _cut(options: Any) -> None:

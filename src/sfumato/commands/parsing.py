@@ -68,6 +68,7 @@ def promise(options: Any) -> "Guarantee":
         delta=options.delta,
         unit=options.unit,
         group=options.group,
+        neighbours=getattr(options, "neighbours", "replace"),
         change=None if options.change is None else Change(options.change, options.radius),
         projection="fresh" if options.fresh else "fixed",
     )

@@ -21,6 +21,7 @@ def add_release(commands: Any) -> None:
     _add_components(kinds)
     _add_responses(kinds)
     _add_distances(kinds)
+    _add_covariance(kinds)
     _add_graph(kinds)
 
 
@@ -123,6 +124,39 @@ def _distances(options: Any) -> None:
 
     noise: Literal["laplace", "gaussian"] = options.noise or ("gaussian" if options.delta > 0 else "laplace")
     _make(options, Schema.read(options.schema), NoisyDistances(noise=noise), promise(options))
+
+
+def _add_covariance(kinds: Any) -> None:
+    parser = command(
+        kinds,
+        "covariance",
+        "Publish the covariance of the columns, with noise on each sum or as a sketch.",
+        "sfumato release covariance people.csv --schema people.toml --epsilon 1 --delta 1e-6 --out people.release",
+        _covariance,
+    )
+    _add_data(parser)
+    parser.add_argument(
+        "--noise", choices=("laplace", "gaussian", "sketch"), help="default: gaussian if delta > 0, else laplace"
+    )
+    parser.add_argument(
+        "--centred", action="store_true", help="about the mean (default: about the middle of the bounds)"
+    )
+    parser.add_argument("--rows", type=int, help="of a sketch")
+    parser.add_argument(
+        "--neighbours",
+        choices=("replace", "add-remove"),
+        default="replace",
+        help="add-remove protects the number of rows",
+    )
+
+
+def _covariance(options: Any) -> None:
+    from sfumato.mechanisms.covariance import Covariance, CovarianceNoise
+    from sfumato.schema import Schema
+
+    noise: CovarianceNoise = options.noise or ("gaussian" if options.delta > 0 else "laplace")
+    recipe = Covariance(noise=noise, centred=options.centred, rows=options.rows)
+    _make(options, Schema.read(options.schema), recipe, promise(options))
 
 
 def _add_graph(kinds: Any) -> None:
