@@ -123,7 +123,7 @@ def scatter_of(prepared, rows):
     """The exact scatter that a sketch is drawn about, in weighted units."""
     moment = SecondMoment(prepared.grid, prepared.guarantee, 2, 0.0, centred=True)
     exact = moment.exact(Block(rows))
-    return prepared._scatter(exact, rows.shape[1])
+    return prepared._scatter(exact)
 
 
 @pytest.mark.parametrize("centred", [False, True])

@@ -239,18 +239,18 @@ class PreparedScatterSketch:
         words = secret.words(
             f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, exact
         )
-        root = linalg.cholesky(self._scatter(exact, count) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
+        root = linalg.cholesky(self._scatter(exact) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
         drawn, unit = normals(words, self.draws * len(root)).reshape(self.draws, -1), facts["lattice"]["unit"]
         values = np.rint(drawn @ root / unit).ravel() * unit
         if self.counted:
             values = np.append(values, count + noise.laplace(words, 1, self._count_scale))
         return Published(facts, ("value",), iter([values[None]]), by_record=False)
 
-    def _scatter(self, exact: Integers, count: int) -> Floats:
+    def _scatter(self, exact: Integers) -> Floats:
         """The sum of (x - m)(x - m)^T in weighted units, m the mean or the public centre."""
         whole = scatter.square(exact.astype(float), self.grid.dim) * self.grid.step**2
         moment, sums = whole[:-1, :-1], whole[:-1, -1]
-        return moment - np.outer(sums, sums) / max(whole[-1, -1], 1e-300) if self.recipe.centred and count else moment
+        return moment - np.outer(sums, sums) / max(whole[-1, -1], 1e-300) if self.recipe.centred else moment
 
     def facts(self, level: float, records: int | None) -> Manifest:
         """What the manifest says of a run; it has no number of rows where that is protected."""
