@@ -18,6 +18,7 @@ DOCUMENTS = [
     "docs/architecture.md",
     "docs/mathematics.md",
     "docs/file-format.md",
+    "docs/results.md",
 ]
 
 
