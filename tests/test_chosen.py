@@ -131,6 +131,22 @@ def test_the_manifest_says_what_the_choice_cost():
     assert made.guarantee == PROMISE
 
 
+@pytest.mark.parametrize("width", [1e-99, 1e-79, 2e77, 1e90, 1e99])
+def test_no_range_makes_a_score_or_an_error_depend_on_cells(width):
+    schema, promise = Schema.reals(4, low=0.0, high=width), Guarantee(epsilon=100.0, unit="attribute")
+    mechanism = ChosenSketch(choice=0.5, candidates=(1, 4)).prepare(schema, promise)
+    one = np.zeros((6, 4))
+    one[4, 3] = width / 2
+    two = one.copy()
+    two[0, 0] = width
+    found = [
+        TableRows(open_table(rows, schema), schema).sum(mechanism._scorer(calibrate(mechanism, promise).level)) / 2**20
+        for rows in (one, two)
+    ]
+    assert (np.abs(found[0] - found[1]) <= 1).all()
+    assert (found[0] >= 0).all()
+
+
 # ---- audit ----------------------------------------------------------------------------------------------------------
 
 
@@ -149,11 +165,10 @@ def test_an_audit_of_the_choice_passes_and_catches_a_forgotten_factor(broken, mo
     if broken:  # the 2 of exp(epsilon * score / 2) left out
         honest = choices.choose
         monkeypatch.setattr(chosen.choices, "choose", lambda w, s, rate, **k: honest(w, s, 2 * rate, **k))
-    monkeypatch.setattr(chosen.PreparedChoice, "_law", lambda *_: chosen.NoiseLaw("laplace", 0.05))
     mechanism = recipe.prepare(BOX, Guarantee(epsilon=9.0, unit="record"))
     near, far = np.zeros((2, 16)), np.vstack([np.zeros(16), np.ones(16)])
     one, two = (
-        np.array([mechanism.choose(OneBlock(rows), 1.0, Secret.for_testing(i)) for i in range(4000)], float)
+        np.array([mechanism.choose(OneBlock(rows), 0.002, Secret.for_testing(i)) for i in range(4000)], float)
         for rows in (near, far)
     )
     bound = lower_bound(one, two, delta=0.0, confidence=1 - 1e-6)

@@ -254,7 +254,7 @@ def test_the_papers_say_what_a_graph_release_is(tmp_path):
     assert manifest["numerics"] == "idealized"
     assert "schema" not in manifest
     assert any("idealized" in line for line in manifest["warnings"])
-    assert any("number of vertices was taken from the data" in line for line in manifest["warnings"])
+    assert any("which vertices there are was taken from the data" in line for line in manifest["warnings"])
     text = (tmp_path / "r" / "README.txt").read_text()
     for part in ("If the weight of one edge changes", "release.cut", "number of vertices", contents(manifest)):
         assert part in text

@@ -490,3 +490,10 @@ def test_columns_far_narrower_than_others_vanish_without_harm():
     assert prepared.sensitivity(2) * prepared.unit(2) == 2
     rows = np.array([[0.0, 1.0], [1e-12, 0.0], [0.0, 1e-300]])
     assert exact(prepared, rows)[0] == prepared.moves[0]
+
+
+def test_weights_that_a_grid_cannot_count_are_refused():
+    """One step of the least double would move such a cell over its whole range."""
+    schema = Schema((Real("a", 0.0, 1e-320, weight=1.1e220),))
+    with pytest.raises(ParameterError, match=r"weights\[0\]"):
+        NoisyDistances(noise="laplace").prepare(schema, Guarantee(epsilon=1.0, change=Change.l2(2e-103)))

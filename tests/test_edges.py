@@ -131,7 +131,7 @@ def test_the_number_of_vertices_is_the_owners_the_matrixs_or_the_largest_id():
         (LINES, None, 5, True),
         (sparse.coo_array((7, 7)), None, 7, False),
         (sparse.coo_array((7, 7)), 8, 8, False),
-        (Networkx("abc", []), None, 3, False),
+        (Networkx("abc", []), None, 3, True),
         (np.array([[0, 1], [6, 6]]), None, 7, True),
         (np.array([[0, 1], [2.0**40, 1]]), None, 2, True),
     ):
@@ -179,3 +179,26 @@ def test_progress_counts_lines_and_reading_can_be_repeated(monkeypatch):
     assert positions == [[0, 2], [0, 2]]
     assert seen == [2, 1, 2, 1]
     assert list(itertools.chain(*rows.map(lambda _, block: block.shape))) == [3, 2, 3, 1]
+
+
+def test_a_header_alone_is_an_edge_list_without_edges_with_or_without_a_newline(tmp_path):
+    for text in ("src,dst\n", "src,dst"):
+        (tmp_path / "edges.csv").write_text(text)
+        assert gather(open_edges(tmp_path / "edges.csv"), 4).steps.size == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [10**400, -(10**400), np.timedelta64(1, "s"), np.complex128(1j), "x", None, [1]])
+def test_odd_weights_of_a_networkx_graph_raise_nothing(weight):
+    graph = gather(open_edges(Networkx([0, 1, 2], [(0, 1, weight), (1, 2, 0.5)])), 3)
+    assert graph.steps.size in (1, 2)
+
+
+def test_a_networkx_graph_is_marked_and_its_numbering_does_not_follow_the_edges():
+    """Its vertices are those that its edges name, in the order in which they do."""
+    one = gather(open_edges(Networkx("cab", [("c", "a", 1.0), ("a", "b", 1.0)])), None)
+    two = gather(open_edges(Networkx("abc", [("a", "b", 1.0), ("c", "a", 1.0)])), None)
+    assert one.from_data
+    assert two.from_data
+    assert (one.codes == two.codes).all()
+    assert gather(open_edges(Networkx([5, 2], [(5, 2, 1.0)])), 9).second.tolist() == [5]

@@ -73,10 +73,9 @@ def least_epsilon(loss: Loss, delta: float) -> float:
 
 def _excess(found: float, wanted: float) -> float:
     """Positive exactly if ``found`` > ``wanted``; the logarithm of their ratio where there is one."""
-    if found > 0 and wanted > 0:
-        ratio = math.log(found / wanted)
-        return max(ratio, math.ulp(0.0)) if found > wanted else min(ratio, 0.0)
-    return math.inf if found > wanted else -math.inf
+    if not found <= wanted:
+        return max(math.log(found / wanted), math.ulp(0.0)) if found > wanted > 0 else math.inf
+    return min(math.log(found / wanted), 0.0) if found > 0 else -math.inf
 
 
 def _least(excess: Callable[[float], float], start: float, wanted: str) -> float:

@@ -51,11 +51,13 @@ class EdgeRows:
     """An edge list as an engine offers it: blocks of shape (3, lines) of doubles, as they came: from, to, weight.
 
     ``vertices``: how many there are, where the source says so publicly (a matrix by its shape).
+    ``from_data``: which vertices there are, and their numbers, were taken from the edges.
     """
 
     vertices: int | None
     _read: Callable[[], Iterator[Floats]] = field(repr=False)
     progress: Progress = ignore
+    from_data: bool = False
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
         """``function(position, block)`` for every block of lines, in order."""
@@ -78,7 +80,7 @@ class EdgeRows:
 class Graph:
     """An undirected graph: pairs first < second in order, each once, with its weight in steps of 2^-20, from 1 up.
 
-    ``from_data``: whether the number of vertices was taken from the edges.
+    ``from_data``: whether the number of vertices, or their numbers, were taken from the edges.
     """
 
     vertices: int
@@ -166,19 +168,32 @@ def _open_adjacency(matrix: Any, progress: Progress) -> EdgeRows:
 
 
 def _open_networkx(graph: Any, progress: Progress) -> EdgeRows:
-    """By what it can do, so that networkx need not be here. Weights that are no numbers count as 0."""
-    place = {vertex: i for i, vertex in enumerate(graph.nodes)}
+    """By what it can do, so that networkx need not be here. Weights that are no numbers count as 0.
+
+    Such a graph knows the vertices that its edges name, so which there are is data, and the manifest says so. Vertices
+    that are whole numbers keep them; others are numbered in the order of their names.
+    """
+    vertices = list(graph.nodes)
+    numbered = all(type(vertex) is int and 0 <= vertex < LARGEST_VERTICES for vertex in vertices)
+    place = {v: v for v in vertices} if numbered else {v: i for i, v in enumerate(sorted(vertices, key=repr))}
 
     def read() -> Iterator[Floats]:
         lines = iter(graph.edges(data="weight", default=1.0))
         while some := list(islice(lines, _BLOCK)):
             yield np.array([(place[u], place[v], _number(weight)) for u, v, weight in some], np.float64).T
 
-    return EdgeRows(len(place), read, progress)
+    return EdgeRows(1 + max(place.values(), default=-1), read, progress, from_data=True)
 
 
 def _number(weight: Any) -> float:
-    return float(weight) if isinstance(weight, (bool, int, float, np.number)) else np.nan
+    if not isinstance(weight, (bool, int, float, np.integer, np.floating)):
+        return np.nan
+    try:
+        return float(weight)
+    except OverflowError:  # a whole number that no double holds
+        return np.inf if weight > 0 else -np.inf
+    except TypeError:  # a span of time
+        return np.nan
 
 
 def _lines(columns: list[Floats]) -> Floats:
@@ -207,7 +222,7 @@ def gather(rows: Rows, vertices: int | None) -> Graph:
     if number < 2:
         raise ReleaseError("a graph needs at least two vertices: give their number as vertices=")
     first, second = (codes >> 31).astype(np.int32), (codes & (LARGEST_VERTICES - 1)).astype(np.int32)
-    return Graph(number, first, second, steps, from_data=public is None)
+    return Graph(number, first, second, steps, from_data=public is None or getattr(rows, "from_data", False))
 
 
 Weighted: TypeAlias = tuple[Integers, NDArray[np.int32]]

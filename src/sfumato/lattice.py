@@ -156,7 +156,7 @@ class Total:
 
     def add(self, block: NDArray[np.float64] | NDArray[np.int64]) -> Self:
         """Add one array of integers below 2^62 in size, held in doubles or int64."""
-        if block.size and not float(np.abs(block).max()) <= 2.0**62:
+        if block.size and not (float(block.max()) <= 2.0**62 and float(block.min()) >= -(2.0**62)):
             raise OverflowError("one block's sums go beyond 62 bits: use smaller blocks")
         self._low += block.astype(np.int64)
         return self._carry()

@@ -274,6 +274,14 @@ def coarsened(sensitivity: float, shift: int, dim_out: int, order: Order) -> flo
     return _up(sensitivity * 2.0**-shift + (dim_out if order == 1 else math.sqrt(dim_out)), 2)
 
 
+def check_steps(weights: Floats, step: float) -> None:
+    """Refuse weights so large that a number of the table would be worth more steps than a double can count."""
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(~np.isfinite(weights / step))
+    if bad.size:
+        raise check.fail(f"weights[{bad[0]}]", float(weights[bad[0]]), "small enough for its column's width")
+
+
 def _up(value: float, terms: int) -> float:
     """Round up past the roundings of a bound that was computed as a sum of ``terms`` non-negative products."""
     return value * (1 + (terms + 256) * 2.0**-52)

@@ -242,7 +242,7 @@ def responses(request: Request) -> Iterator[Option]:
             prepared = RandomizedResponse().prepare(request.schema, guarantee)
         except ParameterError:
             return
-        columns, repeated, changed = prepared.answers, 1, prepared.changed * guarantee.group
+        columns, repeated, changed = prepared.answers, 1, prepared.changed
     if not changed:
         return
     each = _epsilon_per_value(guarantee, changed)
@@ -266,15 +266,17 @@ def _changed_flags(guarantee: Guarantee, columns: int) -> tuple[int, ...]:
     if change.kind == "l2":
         return ()
     values = {"attribute": 1, "box": columns, "l1": math.floor(min(change.radius or 0.0, columns))}[change.kind]
-    return (2,) * (values * guarantee.group)
+    return (2,) * values
 
 
 def _epsilon_per_value(guarantee: Guarantee, changed: tuple[int, ...]) -> float:
     """What each value gets: all of epsilon for one, a share or more of it for many."""
-    if len(changed) > _COMPOSED_PLAN or guarantee.delta == 0:
-        return min(LARGEST_EPSILON, guarantee.epsilon / len(changed))
+    values, group = len(changed) * guarantee.group, guarantee.group
+    if values > _COMPOSED_PLAN or guarantee.delta == 0:
+        return min(LARGEST_EPSILON, guarantee.epsilon / values)
+    start = 1 / guarantee.epsilon
     level = least_level(
-        lambda level: response_loss(1 / level, changed), guarantee.epsilon, guarantee.delta, start=1 / guarantee.epsilon
+        lambda level: response_loss(1 / level, changed, group), guarantee.epsilon, guarantee.delta, start=start
     )
     return min(LARGEST_EPSILON, 1 / level)
 

@@ -198,7 +198,15 @@ def _open_csv(path: Path) -> Table:
 
 def _csv_reader(path: Path, convert: pv.ConvertOptions, *, empty_rows: bool) -> Any:
     parse = pv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not empty_rows)
-    return pv.open_csv(path, pv.ReadOptions(block_size=_CSV_BLOCK), parse, convert)
+    return pv.open_csv(_with_line(path), pv.ReadOptions(block_size=_CSV_BLOCK), parse, convert)
+
+
+def _with_line(path: Path) -> Any:
+    """The file, or what it holds with the newline that a header alone may lack: Arrow wants one."""
+    with path.open("rb") as file:
+        start = file.read(1 << 16)
+    lone = start.strip() and len(start) < 1 << 16 and b"\n" not in start and b"\r" not in start
+    return pa.BufferReader(start + b"\n") if lone else path
 
 
 def _guess(path: Path) -> pa.Schema:

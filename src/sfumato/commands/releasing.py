@@ -221,12 +221,13 @@ def _chosen(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
     from sfumato.mechanisms.chosen import ChosenSketch
     from sfumato.mechanisms.sketch import Sketch
 
-    if options.dimension is not None:
-        raise ParameterError("--choose-dimension lets the data choose, so it cannot go with --dimension")
+    if options.dimension is not None or options.sparsity is not None:
+        raise ParameterError("--choose-dimension lets the data choose, so it cannot go with --dimension or --sparsity")
     sketch = Sketch(
         dimension=1,
         projection=options.projection,
         noise=options.noise or "laplace",
+        seed=options.seed,
         publish_projection=not options.keep_projection,
     )
     _make(options, schema, ChosenSketch(choice=options.choose_dimension, sketch=sketch), guarantee)

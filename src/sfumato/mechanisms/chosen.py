@@ -95,25 +95,30 @@ class PreparedChoice:
         """The place of one candidate. Guarantee: Pure(choice), as stated at the top."""
         scores = rows.sum(self._scorer(level))
         parameters = f"dimension {self.recipe!r} {self.guarantee!r} {self.schema.digest}"
-        rate = self.recipe.choice / (2 * self.guarantee.group)
+        rate = math.nextafter(self.recipe.choice / (2 * self.guarantee.group), 0.0)
         return choices.choose(secret.words(parameters, 0, scores), scores.tolist(), rate, bits=_FINEST)
 
     def _scorer(self, level: float) -> Callable[[int, Floats], Integers]:
         """From a block to the summed scores of its pairs, in units of 2^-20."""
         encoding = self.schema.encoding
-        laws = [(self._law(s, level), Geometry(s.recipe.family, encoding.dim, s.dimension)) for s in self.sketches]
+        scales = [sketch.scale(level) * sketch.unit for sketch in self.sketches]
+        unit = max(scales)  # lengths and noise are measured in the largest noise, so that no square is out of range
+        laws = [
+            (self._law(sketch, scale / unit), Geometry(sketch.recipe.family, encoding.dim, sketch.dimension))
+            for sketch, scale in zip(self.sketches, scales, strict=True)
+        ]
 
         def scores(position: int, block: Floats) -> Integers:
-            clipped = self.schema.clip(np.nan_to_num(block)) * encoding.weights[:, None]
+            clipped = self.schema.clip(np.nan_to_num(block)) * (encoding.weights / unit)[:, None]
             first = position % 2  # blocks start anywhere; a pair that a block's edge cuts does not score
             even, odd = clipped[:, first::2], clipped[:, first + 1 :: 2]
-            squared = np.square(even[:, : odd.shape[1]] - odd).sum(axis=0)
-            variances = np.array([moments.distance_variance(squared, *law) for law in laws])
-            shares = variances.min(axis=0) / variances
+            with np.errstate(all="ignore"):
+                squared = np.square(even[:, : odd.shape[1]] - odd).sum(axis=0)
+                variances = np.array([moments.distance_variance(squared, *law) for law in laws])
+                shares = np.nan_to_num(variances.min(axis=0) / variances, nan=0.0, posinf=1.0, neginf=0.0)
             return np.asarray(np.floor(np.clip(shares, 0.0, 1.0) * 2.0**_FINEST).astype(np.int64).sum(axis=1))
 
         return scores
 
-    def _law(self, sketch: PreparedSketch, level: float) -> NoiseLaw:
-        scale = sketch.scale(level) * sketch.unit
+    def _law(self, sketch: PreparedSketch, scale: float) -> NoiseLaw:
         return NoiseLaw(sketch.recipe.noise, scale * (math.sqrt(2) if sketch.recipe.noise == "laplace" else 1.0))

@@ -25,7 +25,7 @@ from sfumato.loss import Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
 from sfumato.mechanism import Published
 from sfumato.mechanisms.sketch import Noise, effective_change
-from sfumato.projection import Order
+from sfumato.projection import Order, check_steps
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
@@ -97,6 +97,7 @@ class SquareGrid:
         self.bits = (lattice.EXACT_BITS - 1 - (self.encoding.dim - 1).bit_length()) // 2
         self.step = widest * 2.0**-self.bits
         self.tops = np.rint(self.encoding.ranges / self.step)
+        check_steps(self.encoding.weights, self.step)
 
     @property
     def squares(self) -> list[int]:

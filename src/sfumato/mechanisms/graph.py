@@ -44,7 +44,7 @@ _CELLS = 1 << 22  # of a published block
 _GRID_BITS = 16  # published numbers are multiples of about 2^-16 of the ridge's standard deviation
 _LARGEST_SKETCH = 1 << 34  # numbers
 
-FROM_DATA = "the number of vertices was taken from the data, which is outside the guarantee"
+FROM_DATA = "which vertices there are was taken from the data, which is outside the guarantee"
 
 
 def check_edges(name: str, schema: Schema | None, guarantee: Guarantee) -> None:

@@ -99,13 +99,14 @@ def _changed(answers: tuple[Answer, ...], guarantee: Guarantee) -> tuple[int, ..
     return tuple(sizes[:flags])
 
 
-def response_loss(epsilon: float, changed: tuple[int, ...]) -> Loss:
-    """The loss of answers of this epsilon where values with so many answers each may all change."""
-    if len(changed) == 1:
+def response_loss(epsilon: float, changed: tuple[int, ...], group: int = 1) -> Loss:
+    """The loss of answers of this epsilon where values with so many answers each may all change, in so many rows."""
+    values = len(changed) * group
+    if values == 1:
         return Response(epsilon, changed[0])
-    if len(changed) > _COMPOSED:
-        return Pure(epsilon * len(changed) * (1 + 2.0**-50))
-    return Responses(epsilon, changed)
+    if values > _COMPOSED:
+        return Pure(epsilon * values * (1 + 2.0**-50))
+    return Responses(epsilon, changed * group)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +127,7 @@ class PreparedResponses:
 
     def loss(self, level: float) -> Loss:
         """The loss of a run with epsilon0 = 1 / level for each value."""
-        return response_loss(self.epsilon_per_value(level), self.changed * self.guarantee.group)
+        return response_loss(self.epsilon_per_value(level), self.changed, self.guarantee.group)
 
     def facts(self, level: float) -> Manifest:
         """What the manifest says of a run at this level."""

@@ -29,7 +29,7 @@ from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Floats, Integers
 from sfumato.mechanisms.sketch import effective_change
-from sfumato.projection import Order, Runs, check_widths, coarsened
+from sfumato.projection import Order, Runs, check_steps, check_widths, coarsened
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
@@ -173,6 +173,7 @@ class CentredGrid:
             furthest = encoding.weights * np.maximum(np.abs(encoding.low), np.abs(encoding.high))
             centre, extent = np.zeros(encoding.dim), np.minimum(furthest, schema.norm_bound)
         step = float(extent.max()) * 2.0**-BITS
+        check_steps(encoding.weights, step)
         plain = cls(schema, centre, np.rint(extent / step).astype(np.int64), step)
         return replace(plain, anchor=max(1, round(plain.longest(2) / 2))) if anchored else plain
 
