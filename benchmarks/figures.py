@@ -100,8 +100,11 @@ def coverage() -> None:
     for family, k, pairs in itertools.product(("identity", "sparse"), (32, 128), (150, 2000)):
         found = ", ".join(f"{kind} {_simultaneous_coverage(family, k, kind, pairs):.1%}" for kind in KINDS)
         print(f"  {family:9} k = {k:3}   {pairs:5} pairs   {found}")
-    inner = [_inner_coverage(kind, ratio) for kind in ("laplace", "gaussian") for ratio in (0.0, 3.0, 1e3)]
-    print("Inner products, gaussian P, k = 4, near to far, both noises:", *(f"{c:.1%}" for c in inner))
+    print("Inner products: near to far, four angles, lengths equal and 1 to 10 (lowest and highest)")
+    for family, kind in itertools.product(FAMILIES, KINDS):
+        shares = {k: _inner_coverage(family, kind, k, 20_000) for k in (4, 32, 128)}
+        ends = (f"k = {k}: {min(found):.1%} to {max(found):.1%}" for k, found in shares.items())
+        print(f"  {family:12}{kind:9}", "   ".join(ends))
 
 
 def _images(family: str, vector: Floats, k: int, count: int, rng: np.random.Generator) -> Floats:
@@ -175,17 +178,44 @@ def _simultaneous_coverage(family: str, k: int, kind: Kind, pairs: int) -> float
     return hits / repeats
 
 
-def _inner_coverage(kind: str, ratio: float) -> float:
-    rng, k, d = np.random.default_rng(4), 4, 40
-    noise, geometry = NoiseLaw("laplace" if kind == "laplace" else "gaussian", 1.0), Geometry("gaussian", d, k)
-    x, y = np.linalg.qr(rng.normal(size=(d, 2)))[0].T * math.sqrt(ratio * math.sqrt(k))
-    y = 0.9 * x + math.sqrt(1 - 0.81) * y
-    p = rng.normal(size=(REPEATS, d, k)) / math.sqrt(k)
-    draw = rng.laplace if kind == "laplace" else rng.normal
-    scale = 1 / math.sqrt(2) if kind == "laplace" else 1.0
-    z, w = (v @ p + draw(0.0, scale, (REPEATS, k)) for v in (x, y))
-    low, high = estimate.inner_product(z, w, noise, geometry).interval()
-    return float(np.mean((low <= x @ y) & (x @ y <= high)))
+def _inner_coverage(family: str, kind: Kind, k: int, count: int) -> list[float]:
+    """For two directions drawn at random, of 120 columns (sparse 300)."""
+    rng, shares = np.random.default_rng(k), []
+    d = {"identity": k, "orthonormal": 2 * k, "sparse": 300}.get(family, 120)
+    noise, geometry = NoiseLaw(kind, 1.0), Geometry(family, d, k)
+    clean = _pair_images(family, np.linalg.qr(rng.normal(size=(d, 2)))[0], k, count, rng)
+    for angle, longer, ratio in itertools.product((0.0, 0.5, 0.9, -0.9), (1.0, 10.0), (0.0, 1.0, 10.0, 1e4)):
+        shorter, truth = math.sqrt(ratio / longer) * k**0.25, ratio * math.sqrt(k) * angle
+        x, y = clean[0], angle * clean[0] + math.sqrt(1 - angle**2) * clean[1]
+        z, w = (v + _noise(kind, v.shape, rng) for v in (shorter * x, shorter * longer * y))
+        low, high = estimate.inner_product(z, w, noise, geometry).interval()
+        shares.append(float(np.mean((low <= truth) & (truth <= high))))
+    return shares
+
+
+def _pair_images(family: str, columns: Floats, k: int, count: int, rng: np.random.Generator) -> Floats:
+    """The images of two orthonormal vectors, given as columns, under the same ``count`` projections: (2, count, k)."""
+    d = len(columns)
+    if family == "identity":
+        return np.stack([np.broadcast_to(vector, (count, d)) for vector in columns.T])
+    if family in ("gaussian", "orthonormal"):  # rotation invariant
+        head = rng.normal(size=(2, count, k))
+        if family == "gaussian":
+            return head / math.sqrt(k)
+        one, two = np.concatenate([head, rng.normal(size=(2, count, d - k))], axis=2)
+        one /= np.linalg.norm(one, axis=1, keepdims=True)
+        two -= np.sum(one * two, axis=1, keepdims=True) * one
+        two /= np.linalg.norm(two, axis=1, keepdims=True)
+        return np.stack([one[:, :k], two[:, :k]]) * math.sqrt(d / k)
+    image = np.zeros((2, count, k))
+    for values in columns:
+        if family == "sparse":
+            signs, places = rng.choice([-1, 1], count), rng.integers(0, k, count)
+            image[:, np.arange(count), places] += values[:, None] * signs
+        else:
+            faces = [-1, 1] if family == "rademacher" else [-math.sqrt(3), 0, 0, 0, 0, math.sqrt(3)]
+            image += values[:, None, None] * rng.choice(faces, (count, k)) / math.sqrt(k)
+    return image
 
 
 if __name__ == "__main__":

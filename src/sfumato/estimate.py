@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from sfumato import check, intervals
+from sfumato import check, inner, intervals
 from sfumato.errors import ParameterError
+from sfumato.inner import Pair
 from sfumato.intervals import Seen
 from sfumato.lengths import LengthLaw
 from sfumato.moments import Geometry, NoiseLaw, inner_product_variance, length_variance, norm_variance
@@ -146,12 +147,15 @@ def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometr
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both, with the norms estimated from the same rows.
-               With a handful of columns the 95% interval is approximate (k = 4: simulated coverage 94% to 99.7%).
+               For rows spread over many columns 95% intervals cover 94.3% to 95.8% (simulated) from k = 32 on. At k = 4
+               they are cautious by up to 1.5% at middling angles, as the law they rest on is exact at angles 0, 90
+               and 180 degrees only (``inner``), and without a random projection rougher (93% to 99.5%): there four
+               entries must tell the variance of the noise's products as well.
     """
     one, two = _rows(geometry, a=a, b=b)
     products = _Products.of(one, two, noise, geometry)
     error = np.sqrt(products.covariances(noise, geometry)[0])
-    bounds = partial(_polarised, one=one, two=two, noise=noise, geometry=geometry)
+    bounds = partial(inner.bounds, pair=Pair.of(one, two), noise=noise, geometry=geometry)
     return Estimate(_plain(np.sum(one * two, axis=-1)), _plain(error), geometry.covers, bounds)
 
 
@@ -243,54 +247,3 @@ def _either_scale(tail: float, value: Floats, error: Floats, least: float) -> tu
     steep = np.minimum(reach / half / (1 - central**2), 1e3)
     fisher = [least + half * (1 + np.tanh(np.arctanh(central) + sign * steep)) for sign in (-1, 1)]
     return np.minimum(low, fisher[0]), np.maximum(high, fisher[1])
-
-
-def _polarised(tail: float, one: Floats, two: Floats, noise: NoiseLaw, geometry: Geometry) -> tuple[Floats, Floats]:
-    """Bounds of <x, y> = (E||c a + b/c||^2 - E||c a - b/c||^2)/4 from those of the two mean squares.
-
-    c balances the lengths of a and b, which makes the two squares nearly uncorrelated. Each is close to a multiple of a
-    chi-square with degrees of freedom that its variance tells: exactly, with k of them, for gaussian projections under
-    Gaussian noise. The lopsided bounds of the two are joined as standard deviations are, with the correlation that is
-    left (Zou and Donner 2008). That c is estimated costs about two degrees of freedom of the projection.
-    """
-    products = _Products.of(one, two, noise, geometry)
-    xx, nn, mm, xn, xm, nm = products.covariances(noise, geometry)
-    bias = geometry.dim_out * noise.variance
-    ratio = np.sqrt((products.squared_y + bias) / (products.squared_x + bias))  # c^2
-    spread, cross = ratio**2 * nn + mm / ratio**2 + 2 * nm, 4 * (ratio * xn + xm / ratio)
-    signal, blur = ratio * products.squared_x + products.squared_y / ratio, bias * (ratio + 1 / ratio)
-    ends, variances = [], []
-    for sign in (1, -1):
-        variance, length = spread + 4 * xx + sign * cross, signal + 2 * sign * products.inner
-        image = np.sqrt(ratio)[..., None] * one + sign * two / np.sqrt(ratio)[..., None]
-        estimated = 2 * geometry.stretch_variance(length) / geometry.dim_out
-        ends.append(_around_mean_square(tail, image, (blur + length) ** 2 / (variance + estimated)))
-        variances.append(variance)
-    shared = (spread - 4 * xx) / np.sqrt(variances[0] * variances[1])
-    least = _reach_of_entries(tail, products, noise, geometry.dim_out)
-    (down, up), (other_down, other_up) = ends
-    value = np.sum(one * two, axis=-1)
-    return value - _join(down, other_up, shared, least), value + _join(up, other_down, shared, least)
-
-
-def _around_mean_square(tail: float, image: Floats, shape: Floats) -> tuple[Floats, Floats]:
-    """How far below and above ||image||^2 its mean may lie, if it is a multiple of a gamma variable of this shape."""
-    square = np.sum(image * image, axis=-1)
-    return square * (1 - shape / special.gammainccinv(shape, tail)), square * (
-        shape / special.gammaincinv(shape, tail) - 1
-    )
-
-
-def _join(one: Floats, two: Floats, correlation: Floats, least: Floats) -> Floats:
-    joint = np.sqrt(np.maximum(one * one + two * two - 2 * correlation * one * two, 0.0)) / 4
-    return np.asarray(np.maximum(joint, least))
-
-
-def _reach_of_entries(tail: float, products: _Products, noise: NoiseLaw, dim_out: int) -> Floats:
-    """What Laplace noise along a single entry, or one product n m <= ((n + m)/2)^2 of k, does to <a, b>; else 0."""
-    total = products.squared_x + products.squared_y
-    if noise.kind == "gaussian":
-        return 0.0 * total
-    others = special.ndtri(tail) ** 2 * dim_out * noise.variance**2
-    along = np.sqrt(total * noise.tail(tail, 1) ** 2 + others)
-    return np.asarray(np.maximum(along, noise.tail(tail / (2 * dim_out), 2) ** 2 / 4))

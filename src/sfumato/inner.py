@@ -1,0 +1,168 @@
+"""Confidence intervals of inner products t = <x, y> from noisy images z = xP + e, w = yP + f.
+
+Let A = ||z||^2, B = ||w||^2, T = <z, w>, r = T / sqrt(AB). For gaussian P under Gaussian noise of variance s^2 the
+matrix of A, T, B is Wishart with k degrees of freedom and mean [[||x||^2 + k s^2, t], [t, ||y||^2 + k s^2]], near and
+far alike. Its Cholesky factor is that of the mean times one of known law (Bartlett), which solved for t reads
+
+    t = sqrt(AB) (r + sqrt(1 - r^2) Y) / L,     L ~ chi2_k / k,     Y = Student_{k-1} / sqrt(k - 1), independent.
+
+An interval is the middle of the law of the right hand side, with r as seen (Fisher's fiducial law; the posterior under
+the right Haar prior). Its ends miss just as often as they should where z and w have correlation 0 (an end passes 0 when
+Student's test on r says so) or 1 or -1 (t L = T). Between, the end towards 0 misses less often, by a share that falls
+with k (simulated): at k = 4 intervals cover up to 96.5%, where a prior matched to first order covers 93% to 96%. Up to
+its size the interval is a function of r alone. So the heavy tails of products of Laplace noise matter little, as A and
+B share them, and the variance of the noise is not needed.
+
+- rademacher, achlioptas and sparse P: the same, as the limit for rows spread over many columns.
+- orthonormal P: without noise the matrix is a matrix beta, and in the same way, exactly,
+  t = sqrt(AB) (r + sqrt(1 - r^2) sqrt(1 - S) Y) / L,   S ~ Beta(k/2, (d - k)/2),   L = S d/k.
+  With noise, the d that gives T its variance stands for d; it tends to infinity as rows sink into the noise.
+- P that is not random: T is normal but for <e, f>, and under Gaussian noise its law depends on t and ||x||^2 + ||y||^2
+  alone. A normal interval with the estimated variance, whose end away from 0 allows for the skewness.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import interpolate, special
+
+from sfumato.moments import Geometry, NoiseLaw, inner_product_variance
+
+Floats: TypeAlias = NDArray[np.float64]
+Ends: TypeAlias = tuple[Floats, Floats]
+
+_NODES = np.arange(-6.5, 6.55, 0.05)  # normal quantiles over which L is averaged
+_WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
+_TURNS = np.linspace(-4.0, 4.0, 81)  # artanh r; beyond, Y hardly matters (k > 3) and the nodes do not resolve it
+_PARTS = np.linspace(0.0, 1.0, 5)  # d over the d that stands for it
+_EXACT = 0.02  # tails above this are held to their level; smaller ones (simultaneous levels) err on the cautious side
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """||z||^2, ||w||^2 and <z, w> of released rows: all that intervals are made of."""
+
+    squared_z: Floats
+    squared_w: Floats
+    inner: Floats
+
+    @classmethod
+    def of(cls, one: Floats, two: Floats) -> "Pair":
+        """Of rows, pairwise in step."""
+        return cls(*(np.asarray(np.sum(a * b, axis=-1)) for a, b in ((one, one), (two, two), (one, two))))
+
+
+def bounds(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """(low, high) for the inner products behind pairs of rows; each end misses with probability about ``tail``."""
+    if geometry.coefficients[0] == 0:
+        low, high = _under_noise(tail, pair, noise, geometry.dim_out)
+    else:
+        low, high = _over_projections(tail, pair, noise, geometry)
+    least = _reach_of_entries(tail, pair, noise, geometry.dim_out)
+    return np.minimum(low, pair.inner - least), np.maximum(high, pair.inner + least)
+
+
+def _under_noise(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Ends:
+    """Var T = s^2 (E A + E B) - k s^4; where A + B is less than the noise's, the variance taken falls as its square.
+
+    That keeps it positive and, for rows lost in the noise, free of bias to first order. Cov(T, A + B) = 4 s^2 t and the
+    third cumulant 6 s^4 t, under either noise, make the outer end lie further by s^4 t (score^2 + 1) / Var T.
+    """
+    bias, score = k * noise.variance, -special.ndtri(tail)
+    mean = (pair.squared_z + pair.squared_w) / 2
+    variance = noise.variance * np.where(mean < bias, mean**2 / bias, 2 * mean - bias)
+    most = np.maximum(mean - bias, 0.0)
+    further = (
+        noise.variance**2
+        * np.clip(pair.inner, -most, most)
+        * (score**2 + 1)
+        / np.maximum(variance, bias * noise.variance)
+    )
+    reach = score * np.sqrt(variance)
+    return pair.inner - reach + np.minimum(further, 0.0), pair.inner + reach + np.maximum(further, 0.0)
+
+
+def _over_projections(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    size = np.sqrt(pair.squared_z * pair.squared_w)
+    with np.errstate(divide="ignore"):
+        turn = np.arctanh(np.clip(pair.inner / np.where(size > 0, size, 1.0), -1.0, 1.0))
+    part = _part(pair, noise, geometry)
+    deviation = np.sqrt((size**2 + pair.inner**2) / geometry.dim_out)
+    low = pair.inner + deviation * _standardised(tail, turn, part, geometry)
+    high = pair.inner - deviation * _standardised(tail, -turn, part, geometry)
+    if geometry.dim_out > 1:
+        return low, high
+    most = np.maximum(-low, high)  # a single column shows no angle
+    return -most, most
+
+
+# ---- the fiducial law -----------------------------------------------------------------------------------------------
+
+
+def _part(pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Floats:
+    """d/D for the D whose matrix beta gives T the variance that noise and projection together do.
+
+    D solves D (D - k) = share (D - 1) (D + 2), share being that variance over the one of a Wishart matrix.
+    """
+    k, bias = geometry.dim_out, geometry.dim_out * noise.variance
+    if geometry.family != "orthonormal":
+        return np.zeros_like(pair.inner)
+    n, m = (np.maximum(squared - bias, 0.0) for squared in (pair.squared_z, pair.squared_w))
+    t = np.clip(pair.inner, -np.sqrt(n * m), np.sqrt(n * m))
+    share = k * inner_product_variance(n, m, t, noise, geometry) / ((n + bias) * (m + bias) + t * t)
+    share = np.clip(share, 0.0, 1.0)
+    twice = k + share + np.sqrt(np.maximum((k + share) ** 2 - 8 * share * (1 - share), 0.0))  # 2 (1 - share) D
+    return np.asarray(np.clip(2 * (1 - share) * geometry.dim_in / twice, 0.0, 1.0))
+
+
+def _standardised(tail: float, turn: Floats, part: Floats, geometry: Geometry) -> Floats:
+    """How many deviations the low end lies above <z, w>, from a table over artanh r."""
+    within = np.clip(turn, _TURNS[0], _TURNS[-1])
+    if geometry.family != "orthonormal":
+        return np.asarray(np.interp(within, _TURNS, _table(tail, geometry.dim_out, math.inf)))
+    columns = [_table(tail, geometry.dim_out, geometry.dim_in / p if p > 0 else math.inf) for p in _PARTS]
+    return np.asarray(interpolate.RegularGridInterpolator((_TURNS, _PARTS), np.stack(columns, axis=1))((within, part)))
+
+
+@lru_cache(maxsize=512)
+def _table(tail: float, k: int, dim_in: float) -> Floats:
+    """Solves Pr[(r + sqrt(1 - r^2) sqrt(1 - S) Y) / L <= end] = tail by bisection, at all _TURNS at once."""
+    stretch, left = _stretches(k, dim_in)
+    r, across, freedom = np.tanh(_TURNS)[:, None], 1 / np.cosh(_TURNS)[:, None], max(k - 1, 1)
+    unit = np.sqrt((1 + r * r) / k)
+    low, high = np.full_like(r, -40.0), np.full_like(r, 40.0)  # of the arsinh of the answer
+    for _ in range(40):
+        middle = (low + high) / 2
+        student = ((r + np.sinh(middle) * unit) * stretch - r) / (across * left) * math.sqrt(freedom)
+        below = np.sum(_WEIGHTS * special.stdtr(freedom, student), axis=1, keepdims=True) < tail
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray(np.sinh((low + high) / 2)[:, 0])
+
+
+def _stretches(k: int, dim_in: float) -> Ends:
+    """Quantiles of L at _NODES, with the sqrt(1 - S) that belong to them."""
+    tail, upper = special.ndtr(-np.abs(_NODES)), _NODES > 0
+    if math.isinf(dim_in):
+        chi = np.where(upper, special.gammainccinv(k / 2, tail), special.gammaincinv(k / 2, tail))
+        return chi / (k / 2), np.ones_like(tail)
+    a, b = k / 2, (dim_in - k) / 2
+    rest = np.where(upper, special.betaincinv(b, a, tail), 1 - special.betaincinv(a, b, tail))
+    share = np.where(upper, 1 - rest, special.betaincinv(a, b, tail))
+    return share * dim_in / k, np.sqrt(np.maximum(rest, 1e-30))
+
+
+# ---- small tails ----------------------------------------------------------------------------------------------------
+
+
+def _reach_of_entries(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Floats:
+    """At small tails, what Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0."""
+    if noise.kind == "gaussian" or tail >= _EXACT:
+        return np.zeros_like(pair.inner)
+    total = sum(np.maximum(squared - k * noise.variance, 0.0) for squared in (pair.squared_z, pair.squared_w))
+    others = special.ndtri(tail) ** 2 * k * noise.variance**2
+    along = np.sqrt(total * noise.tail(tail, 1) ** 2 + others)
+    return np.asarray(np.maximum(along, noise.tail(tail / (2 * k), 2) ** 2 / 4))
