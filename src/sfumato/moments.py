@@ -46,15 +46,6 @@ class NoiseLaw:
         """Var((n - m)^2) / variance^2 of two independent entries: 8 Gaussian, 14 Laplace."""
         return 2 * self.fourth + 4
 
-    def third_of_square(self, copies: int) -> float:
-        """The third central moment of n^2 (one copy) or (n - m)^2 (two copies).
-
-        From the cumulants: Laplace of variance 1 has kappa_4 = 3 and kappa_6 = 30; a difference of two keeps half and a
-        quarter of them, in units of its own variance.
-        """
-        excess, sixth = (3 / copies, 30 / copies**2) if self.kind == "laplace" else (0.0, 0.0)
-        return (sixth + 12 * excess + 8) * (copies * self.variance) ** 3
-
     def tail(self, probability: Number, copies: int) -> Number:
         """The value that n (one copy) or n - m (two) exceeds with this probability, at most 1/2."""
         if self.kind == "gaussian":
@@ -140,21 +131,6 @@ class Geometry:
         p, q, f = self.coefficients
         return p * squared_x * squared_y + (p - q) * inner**2 + f * shared
 
-    def stretch_third(self, squared: Number) -> Number:
-        """The third central moment of ||vP||^2: exact for gaussian and orthonormal.
-
-        For the other families it is that of a v spread over many columns: 48 e_3(v^2)/k^2 tends to 8 r^6/k^2.
-        """
-        p, _, _ = self.coefficients
-        if p == 0:
-            return 0.0 * squared
-        k, rest = self.dim_out, self.dim_in - self.dim_out
-        if self.family != "orthonormal":
-            return 8 * squared**3 / k**2
-        total = self.dim_in / 2  # ||vP||^2 = r^2 (d/k) Beta(k/2, (d-k)/2)
-        skewness = (rest - k) * math.sqrt(total + 1) / ((total + 2) * math.sqrt(k * rest / 4))
-        return skewness * self.stretch_variance(squared) ** 1.5
-
     @property
     def covers(self) -> str:
         """What randomness an error bar speaks of, in plain words."""
@@ -197,15 +173,3 @@ def length_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, copies
     own = noise.fourth if copies == 1 else noise.fourth_of_difference
     blur = 4 * copies * noise.variance * squared + own * geometry.dim_out * noise.variance**2
     return geometry.stretch_variance(squared, fourth) + blur
-
-
-def length_third(squared: Number, noise: NoiseLaw, geometry: Geometry, copies: int) -> Number:
-    """The third central moment of ||w + e||^2, w = vP, e the noise with ``copies`` draws in each entry.
-
-    With S = ||w||^2 - r^2, A = 2<w, e>, B = ||e||^2 - E||e||^2 the terms that do not vanish are
-    E S^3 + 3 E S A^2 + 3 E A^2 B + E B^3.
-    """
-    entry = copies * noise.variance
-    square_variance = (noise.fourth if copies == 1 else noise.fourth_of_difference) * noise.variance**2
-    mixed = 12 * entry * geometry.stretch_variance(squared) + 12 * squared * square_variance
-    return geometry.stretch_third(squared) + mixed + geometry.dim_out * noise.third_of_square(copies)
