@@ -60,7 +60,8 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     options = parser.parse_args()
     (DOCS / "figures").mkdir(exist_ok=True)
-    with (DOCS / "results.md").open("w", encoding="utf-8") as page:
-        for line in lines(options.data, options.quick):
-            print(line, flush=True)
-            print(line, file=page, flush=True)
+    page = []
+    for line in lines(options.data, options.quick):
+        print(line, flush=True)
+        page.append(line)
+    (DOCS / "results.md").write_text("\n".join(page) + "\n", encoding="utf-8")

@@ -22,6 +22,7 @@ from sfumato.projection import Family, Order
 from sfumato.responding import DIFFERENT, FIRST, SAME, Answer, Channel, Questionnaire
 
 _EXACT_WORK = 1 << 20  # projections of at most this many entries are drawn to know their sensitivity exactly
+_SMALL_WORK, _DRAWS = 1 << 14, 15  # smaller ones several times, to find a typical one
 
 
 # ---- sketches -------------------------------------------------------------------------------------------------------
@@ -172,21 +173,32 @@ def option_at(request: Request, guarantee: Guarantee, errors: SketchErrors, shap
 
 
 def drawn(option: Option, request: Request) -> Option:
-    """With a fixed projection small enough to draw now: its seed, and the noise it will really have."""
+    """With a fixed projection small enough to draw now: a seed, and the noise that it will really have.
+
+    Of a few draws the one with the most typical noise is taken. The luckiest would make noise smaller, but projections
+    with small sensitivities also shorten lengths, so estimates would no longer be unbiased.
+    """
     recipe, errors = option.mechanism, option.errors
     if not isinstance(recipe, Sketch) or not isinstance(errors, SketchErrors) or request.schema is None:
         return option
-    small = option.dimension * request.domain.dim <= _EXACT_WORK
-    if option.guarantee.projection == "fresh" or option.family == "identity" or not small:
-        return option
-    try:
-        seeded = replace(recipe, seed=secrets.randbits(63))
-        prepared = seeded.prepare(request.schema, option.guarantee)
-    except ParameterError:  # a draw of zeros, which achlioptas makes in a few columns
+    work = option.dimension * request.domain.dim
+    if option.guarantee.projection == "fresh" or option.family == "identity" or work > _EXACT_WORK:
         return option
     level = forecast.fixed_level(errors.law.kind, option.guarantee.epsilon, option.guarantee.delta)
-    law = NoiseLaw(errors.law.kind, level * prepared.sensitivity * prepared.unit)
-    return replace(option, mechanism=seeded, noise_scale=law.scale, errors=replace(errors, law=law))
+    found: list[tuple[Sketch, float]] = []
+    for _ in range(_DRAWS if work <= _SMALL_WORK else 1):
+        seeded = replace(recipe, seed=secrets.randbits(63))
+        try:
+            prepared = seeded.prepare(request.schema, option.guarantee)
+        except ParameterError:  # a draw of zeros, which achlioptas makes in a few columns
+            continue
+        found.append((seeded, level * prepared.sensitivity * prepared.unit))
+    if not found:
+        return option
+    typical = float(np.mean([(scale / found[0][1]) ** 4 for _, scale in found])) ** 0.25 * found[0][1]
+    seeded, scale = min(found, key=lambda pair: abs(math.log(pair[1] / typical)))
+    law = NoiseLaw(errors.law.kind, scale)
+    return replace(option, mechanism=seeded, noise_scale=scale, errors=replace(errors, law=law))
 
 
 # ---- baselines ------------------------------------------------------------------------------------------------------
