@@ -29,6 +29,7 @@ _PUBLIC = {
     "Sketch": "mechanisms.sketch",
     "load": "releases.loading",
     "plan": "planner",
+    "plan_scales": "scales",
     "release": "pipeline",
     "release_to": "pipeline",
 }

@@ -62,6 +62,15 @@ class ScalesPlan:
         lines = [f"{label}: {words}: relative error {self._at(errors)}" for label, words, errors in ways]
         return "\n".join([*lines, f"release {'one sketch' if len(self.parts) == 1 else 'several sketches'}"])
 
+    def to_dict(self) -> dict[str, Any]:
+        """For machines: what to release, with the relative error at each distance."""
+        parts = [
+            {"family": o.family, "dimension": o.dimension, "noise": o.noise, "epsilon": o.guarantee.epsilon}
+            | {"delta": o.guarantee.delta}
+            for o in self.parts
+        ]
+        return {"distances": list(self.distances), "relative_errors": self.errors(self.parts), "parts": parts}
+
     def _at(self, errors: Sequence[float]) -> str:
         return ", ".join(f"{e:.0%} at {r:.3g}" for e, r in zip(errors, self.distances, strict=True))
 

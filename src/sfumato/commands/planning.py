@@ -27,6 +27,9 @@ def add_plan(commands: Any) -> None:
     parser.add_argument(
         "--distance", type=float, help="the scale that matters: a distance, a deviation, or the weight of a cut"
     )
+    parser.add_argument(
+        "--scales", type=float, nargs="+", metavar="DISTANCE", help="several distances at once: one sketch or several?"
+    )
     parser.add_argument("--largest-dimension", type=int, help="most numbers per record")
     parser.add_argument("--plot", metavar="FILE", help="also draw the errors: .svg, .png or .html")
 
@@ -35,19 +38,32 @@ def _plan(options: Any) -> None:
     from sfumato.planner import plan
     from sfumato.schema import Schema
 
-    made = plan(
-        guarantee=promise(options),
-        schema=None if options.schema is None else Schema.read(options.schema),
-        columns=options.columns,
-        purpose=options.purpose,
-        rows=options.rows,
-        distance=options.distance,
-        largest_dimension=options.largest_dimension,
-    )
+    facts = {
+        "guarantee": promise(options),
+        "schema": None if options.schema is None else Schema.read(options.schema),
+        "columns": options.columns,
+        "purpose": options.purpose,
+        "rows": options.rows,
+        "largest_dimension": options.largest_dimension,
+    }
+    if options.scales is not None:
+        _scales(options, facts)
+        return
+    made = plan(distance=options.distance, **facts)
     if options.plot is not None:
         from sfumato.pictures import draw_plan
 
         draw_plan(made, options.plot)
+    tell(options, made.to_dict(), made.describe())
+
+
+def _scales(options: Any, facts: dict[str, Any]) -> None:
+    from sfumato.errors import ParameterError
+    from sfumato.scales import plan_scales
+
+    if options.distance is not None or options.plot is not None:
+        raise ParameterError("--scales names the distances of a table: it goes with neither --distance nor --plot")
+    made = plan_scales(options.scales, **facts)
     tell(options, made.to_dict(), made.describe())
 
 
