@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.directions import Frame, Turned
+from sfumato.directions import Frame, Turned, _guarded, _squares
 from sfumato.errors import ParameterError
 from sfumato.projection import Projection
 from sfumato.schema import Category, Real, Schema
@@ -95,6 +95,20 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(way):
     for width in (1, 2, 7):
         apart = [whole_way(np.ascontiguousarray(block[:, i : i + width])) for i in range(0, 60, width)]
         assert (np.concatenate(apart, axis=1) == together).all()
+
+
+def test_squared_lengths_are_exact_so_no_order_of_summation_shows():
+    """A sum of floating-point squares would: NumPy adds a lone row in pairs, and rows together one after another."""
+    frame = Frame.of(Schema.reals(3000, low=-1, high=1), "twice")
+    rows = np.rint(np.random.default_rng(6).uniform(-1, 1, (3000, 20)) * frame.top)
+    expected = [sum(int(x) ** 2 for x in row) for row in rows.T]
+    assert [int(x) for x in _squares(rows)] == expected
+    assert (_squares(rows[:, 3:4]) == _squares(rows)[3]).all()
+
+
+def test_a_row_that_is_too_long_becomes_zero():
+    rows = np.array([[3.0, 4.0, -5.0], [4.0, 4.0, 0.0]])
+    assert (_guarded(rows, 5) == [[3, 0, -5], [4, 0, 0]]).all()
 
 
 @pytest.mark.parametrize(("m", "p"), [(1, 1), (5, 5), (64, 16), (300, 3)])

@@ -81,6 +81,16 @@ def test_gaussian_stages_compose_to_the_gaussian_of_the_level():
         assert prepared.loss(3.0).delta(epsilon) <= slow <= prepared.loss(3.0).delta(epsilon) + 1e-3
 
 
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("mode", "relation"), CASES)
+def test_each_stage_has_noise_of_its_level_times_its_sensitivity(noise, mode, relation):
+    prepared = prepare(noise=noise, neighbours=relation, **MODES[mode])
+    for scale, level, stage in zip(
+        prepared.scales(2.0), prepared.levels(2.0), (prepared.mean, prepared.moment), strict=True
+    ):
+        assert level * stage.sensitivity <= scale <= level * stage.sensitivity * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_best_split_has_the_least_predicted_error(order):
     power = 2 if order == 1 else 1
@@ -348,6 +358,25 @@ def test_with_much_budget_the_model_is_that_of_the_rows(noise, mode, relation):
         assert np.allclose(component["mean"], mean, atol=5e-3)
         assert np.allclose(component["covariance"], covariance, atol=5e-3)
         assert component["weight"] == pytest.approx(mine.shape[1] / 3000, abs=5e-3)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_noise_of_a_class_mean_is_not_taken_for_covariance(noise):
+    """What is added back to the covariance is the variance that the mean has over draws of the noise."""
+    prepared = prepare(noise=noise, shrink=False, **MODES["classes"])
+    moment, scale, records = prepared.moment, prepared.scales(1.0)[1], 400.0
+    exact = np.zeros((3, 3, 3), np.int64)
+    exact[:] = np.diag([0.3, 0.4, 1.0]) * records * moment.turned.top**2
+    words, errors, added = Secret.for_testing(1).words("x"), [], []
+    for _ in range(1500):
+        noisy = moment.whole(moment.protected(moment.moved(exact), scale, words))[0]
+        found = prepared._of_class(noisy, records, records, scale)
+        plain = np.trace(noisy[:2, :2]) / records - found.mean @ found.mean
+        errors.append(found.mean)
+        added.append((np.trace(found.covariance) - plain) / 2)
+    assert np.ptp(added) < 1e-9
+    assert agrees(np.ravel(errors) ** 2, added[0])
+    assert not agrees(np.ravel(errors) ** 2, 1.5 * added[0])
 
 
 def test_public_classes_are_said_to_be_unprotected():
