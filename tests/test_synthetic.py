@@ -323,6 +323,15 @@ def test_the_manifest_has_no_exact_count_under_add_remove(mode):
     assert out.shape[1] == records
 
 
+def test_classes_together_say_better_how_many_records_there_are():
+    """So as many rows as that are drawn: here stage 1 would be wrong by hundreds."""
+    data = mixed_table(np.random.default_rng(13), 2000)
+    prepared = prepare(neighbours="add-remove", split=(0.001, 0.999), epsilon=2.0, **MODES["classes"])
+    drawn = [run(prepared, data, seed)[1].shape[1] for seed in range(5)]
+    assert max(abs(count - 2000) for count in drawn) < 100
+    assert len(set(drawn)) > 1
+
+
 def mixed_table(rng, rows):
     y = rng.uniform(-2, 10, rows)
     return pa.table(

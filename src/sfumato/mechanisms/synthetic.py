@@ -239,8 +239,8 @@ class PreparedSynthetic:
         """
         scales = self.scales(level)
         centred = self._centred(self.mean.exact(rows), scales[0], secret)
-        components = self._components(self.moment.exact(rows, centred.centre), centred, scales[1], secret)
-        wanted = self.recipe.rows or min(max(1, round(centred.records)), _MOST_SAMPLES)
+        components, records = self._components(self.moment.exact(rows, centred.centre), centred, scales[1], secret)
+        wanted = self.recipe.rows or min(max(1, round(records)), _MOST_SAMPLES)
         names = (*(f"z{i}" for i in range(self.dimension)), *(("label",) if self.labelled.column else ()))
         facts, blocks = self.facts(level, centred, components), self._samples(components, wanted, secret)
         return Published(facts, names, blocks, self.moment.turned.matrix, by_record=False)
@@ -260,18 +260,24 @@ class PreparedSynthetic:
         label = float(noisy[dim]) / records / self.mean.label if self.labelled.numeric else 0.0
         return _Centred(self.mean.frame.centre(noisy[:dim] / records), min(1.0, max(-1.0, label)), records)
 
-    def _components(self, exact: Integers, centred: "_Centred", scale: float, secret: Secret) -> list[Component]:
-        """Stage 2: noise on the second moments, and the Gaussians that fit them."""
+    def _components(
+        self, exact: Integers, centred: "_Centred", scale: float, secret: Secret
+    ) -> tuple[list[Component], float]:
+        """Stage 2: noise on the second moments, the Gaussians that fit them, and for how many records they stand.
+
+        Where the number of records is private, that of the classes together is known better than that of stage 1.
+        """
         moved = self.moment.moved(exact)
         noisy = self.moment.protected(moved, scale, self._words("moments", scale, moved, secret))
         matrices = self.moment.whole(noisy)
         if not self.labelled.classes:
-            return [self._of_all(matrices[0] / centred.records, centred, scale)]
+            return [self._of_all(matrices[0] / centred.records, centred, scale)], centred.records
         counts = matrices[:, -1, -1] / self._per_label**2
         if self.recipe.counts == "public":
             counts = exact[:, -1, -1] / float(self.moment.appended) ** 2
         total = max(1.0, float(np.maximum(counts, 0.0).sum()))
-        return [self._of_class(m, float(n), total, scale) for m, n in zip(matrices, counts, strict=True)]
+        found = [self._of_class(m, float(n), total, scale) for m, n in zip(matrices, counts, strict=True)]
+        return found, centred.records if self.mean.public_rows else total
 
     @property
     def _per_label(self) -> float:
