@@ -94,6 +94,15 @@ def test_a_covariance_is_released_and_asked(options, capsys):
 
 
 @pytest.mark.usefixtures("flags")
+def test_synthetic_records_are_released_and_other_questions_refused(capsys):
+    line = "release synthetic flags.parquet --schema flags.toml --epsilon 50 --dimension 2 --label f5 --classes --out s"
+    assert "80 synthetic rows of 2 numbers and a label (f5)" in run(line, capsys)
+    assert load("s").labels().shape == (80,)
+    assert main(["estimate", "distance", "s", "1", "2"]) == 2
+    assert "it has no distance" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("flags")
 def test_a_graph_is_released_and_asked_for_cuts(capsys):
     printed = run("release graph edges.parquet --epsilon 8 --delta 1e-6 --rows 30 --vertices 20 --out g", capsys)
     assert "edge" in printed

@@ -27,6 +27,7 @@ _PUBLIC = {
     "SchemaError": "errors",
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
+    "Synthetic": "mechanisms.synthetic",
     "load": "releases.loading",
     "plan": "planner",
     "plan_scales": "scales",

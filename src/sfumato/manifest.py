@@ -104,8 +104,14 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
     listed = {"data.parquet"}
     if projection is not None:
         listed |= {"projection.parquet"} if projection["published"] else set()
-        if type(projection["dim_out"]) is not int or projection["dim_in"] != schema.encoding.dim:
+        label = mechanism.get("label") if manifest["kind"] == "synthetic" else None
+        features = schema.encoding.dim - sum(c.width for c in schema.data_columns if c.name == label)
+        if type(projection["dim_out"]) is not int or projection["dim_in"] != features:
             return False
+    if manifest["kind"] == "synthetic":
+        return set(manifest["files"]) == listed and all(
+            _noise_fits(mechanism["noise"], mechanism[stage]) for stage in ("mean", "moments")
+        )
     if manifest["kind"] == "responses":
         return set(manifest["files"]) == listed and len(mechanism["keep"]) == len(schema.data_columns)
     if manifest["kind"] == "covariance":
@@ -114,9 +120,13 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
             return False
         if mechanism["noise"] == "sketch":
             return set(manifest["files"]) == listed and manifest["numerics"] == "idealized"
-    ratio = mechanism["standard_deviation"] / mechanism["scale"]
-    fits = abs(ratio - (math.sqrt(2) if mechanism["noise"] == "laplace" else 1)) < 1e-9
-    return fits and set(manifest["files"]) == listed
+    return _noise_fits(mechanism["noise"], mechanism) and set(manifest["files"]) == listed
+
+
+def _noise_fits(noise: str, facts: Manifest) -> bool:
+    """Whether a scale and a standard deviation are of the same noise."""
+    ratio = facts["standard_deviation"] / facts["scale"]
+    return bool(abs(ratio - (math.sqrt(2) if noise == "laplace" else 1)) < 1e-9)
 
 
 def _graph_agrees(manifest: Manifest) -> bool:
@@ -156,6 +166,10 @@ def contents(manifest: Manifest) -> str:
             f"{rows:,} records of {len(keep)} answers each, every one true with probability {odds} "
             "and otherwise drawn from the other values"
         )
+    if kind == "synthetic":
+        drawn = f"{rows:,} synthetic rows of {manifest['projection']['dim_out']} numbers"
+        label = f" and a label ({mechanism['label']})" if "label" in mechanism else ""
+        return f"{drawn}{label}, drawn from a Gaussian model that was found with {mechanism['noise']} noise"
     noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g} on each number"
     if kind == "distances":
         return f"the squared distances of all {rows * (rows - 1) // 2:,} pairs of {rows:,} records, with {noise}"
@@ -206,6 +220,10 @@ def moves(manifest: Manifest) -> str:
         return f"one edge changes the variance of the rows along it by a factor of at most {1 + mechanism['ratio']:.6g}"
     if manifest["kind"] in ("responses", "graph-responses"):
         return f"each answer is given with epsilon {mechanism['epsilon_per_value']:.6g}"
+    if manifest["kind"] == "synthetic":
+        kept = "" if mechanism["satisfies_claim"] else "; by the published constants, which do NOT keep the promise"
+        first, second = (mechanism[stage]["sensitivity"] for stage in ("mean", "moments"))
+        return f"one unit moves the sums by at most {first:.6g} and the second moments by at most {second:.6g}{kept}"
     if "radius" in mechanism:
         return (
             f"one unit moves a record by at most {mechanism['radius']:.6g} before a projection drawn for this release"
@@ -217,6 +235,9 @@ def moves(manifest: Manifest) -> str:
 
 
 _USE = {
+    "synthetic": """    release.array(), release.labels()         the synthetic rows
+    release.sample(1000)                      more of them, at no cost
+    release.transform(rows)                   your own rows in their space""",
     "responses": """    release.hamming([0], [1]).interval(0.95)  in how many flags two records differ, with error bars
     release.nearest(0, k=10)                  the records most like the first
     release.table()                           the answers themselves""",
@@ -246,7 +267,7 @@ _UNPROTECTED = {
 
 def _unprotected(manifest: Manifest) -> str:
     """What the promise leaves open, as a sentence."""
-    if "rows" not in manifest:
+    if manifest["guarantee"]["neighbours"] == "add-remove":
         return "The schema and its bounds are not protected; the number of records is."
     return f"{_UNPROTECTED[manifest['kind'] in _GRAPHS]} are not protected."
 
@@ -284,6 +305,7 @@ HOW TO USE IT
 
 
 _PRODUCTS = {
+    "synthetic": "Synthetic records",
     "covariance": "Perturbed second moments of records",
     "sketch": "Sketches of records",
     "components": "Sketches of records",

@@ -64,7 +64,8 @@ def column_names(manifest: Manifest) -> tuple[str, ...]:
         return tuple(f"z{i}" for i in range(manifest["mechanism"]["rows"])) if kind == "graph-sketch" else _GRAPHS[kind]
     if kind == "responses":
         return tuple(f"r{i}" for i in range(sum(c["kind"] != "id" for c in manifest["schema"]["columns"])))
-    return tuple(f"z{i}" for i in range(min(manifest["projection"]["dim_out"], 1 << 20)))
+    numbers = tuple(f"z{i}" for i in range(min(manifest["projection"]["dim_out"], 1 << 20)))
+    return (*numbers, "label") if kind == "synthetic" and "label" in manifest["mechanism"] else numbers
 
 
 def write_numbers(

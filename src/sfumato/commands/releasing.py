@@ -21,6 +21,7 @@ def add_release(commands: Any) -> None:
     _add_components(kinds)
     _add_responses(kinds)
     _add_distances(kinds)
+    _add_synthetic(kinds)
     _add_covariance(kinds)
     _add_graph(kinds)
 
@@ -126,6 +127,44 @@ def _distances(options: Any) -> None:
     _make(options, Schema.read(options.schema), NoisyDistances(noise=noise), promise(options))
 
 
+def _add_synthetic(kinds: Any) -> None:
+    parser = command(
+        kinds,
+        "synthetic",
+        "Draw synthetic records from a private Gaussian model of projected ones.",
+        "sfumato release synthetic people.csv --schema people.toml --epsilon 1 --delta 1e-6 --dimension 16 "
+        "--label income --classes --out people.release",
+        _synthetic,
+    )
+    _add_data(parser)
+    parser.add_argument("--dimension", type=int, required=True, help="numbers per synthetic record")
+    parser.add_argument("--label", help="a column to keep as the label")
+    parser.add_argument("--classes", action="store_true", help="one model for each value of the label")
+    parser.add_argument("--rows", type=int, help="how many to draw (default: as many as there are records)")
+    parser.add_argument("--noise", choices=("laplace", "gaussian"), help="default: gaussian if delta > 0, else laplace")
+    _add_neighbours(parser)
+
+
+def _add_neighbours(parser: argparse.ArgumentParser) -> None:
+    text = "add-remove protects the number of records too (default replace)"
+    parser.add_argument("--neighbours", choices=("replace", "add-remove"), default="replace", help=text)
+
+
+def _synthetic(options: Any) -> None:
+    from sfumato.mechanisms.synthetic import Synthetic
+    from sfumato.schema import Schema
+
+    noise: Literal["laplace", "gaussian"] = options.noise or ("gaussian" if options.delta > 0 else "laplace")
+    recipe = Synthetic(
+        dimension=options.dimension,
+        label=options.label,
+        kind="classes" if options.classes else "values",
+        noise=noise,
+        rows=options.rows,
+    )
+    _make(options, Schema.read(options.schema), recipe, promise(options))
+
+
 def _add_covariance(kinds: Any) -> None:
     parser = command(
         kinds,
@@ -142,12 +181,7 @@ def _add_covariance(kinds: Any) -> None:
         "--centred", action="store_true", help="about the mean (default: about the middle of the bounds)"
     )
     parser.add_argument("--rows", type=int, help="of a sketch")
-    parser.add_argument(
-        "--neighbours",
-        choices=("replace", "add-remove"),
-        default="replace",
-        help="add-remove protects the number of rows",
-    )
+    _add_neighbours(parser)
 
 
 def _covariance(options: Any) -> None:

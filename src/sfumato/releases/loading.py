@@ -13,11 +13,13 @@ from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphSketchRelease, PairsRelease
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.sketch import SketchRelease
+from sfumato.releases.synthetic import SyntheticRelease
 
 AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
 
 _KINDS: dict[str, Any] = {
     "sketch": SketchRelease,
+    "synthetic": SyntheticRelease,
     "components": SketchRelease,
     "responses": ResponsesRelease,
     "distances": DistancesRelease,

@@ -1,0 +1,185 @@
+"""Synthetic rows in the analyst's hands: samples, the model behind them, and a way for real test rows into their space.
+
+Nothing here costs privacy. Rows live in ``dimension`` numbers: normalised as ``directions.Frame`` says, about the
+published centre, projected by W. The label, if there is one, is in its own units.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato import check, mixture
+from sfumato.columns import Category, Flag, Real
+from sfumato.directions import Frame
+from sfumato.errors import ParameterError, ReleaseError
+from sfumato.labels import Labelled
+from sfumato.mixture import Component
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+from sfumato.tables import open_table
+
+Floats = NDArray[np.float64]
+Labels = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """The published Gaussians: one for all rows, or one for each class; a numeric label is the last coordinate.
+
+    A numeric label runs from -1 to 1 here, from one of its bounds to the other.
+    """
+
+    components: tuple[Component, ...]
+    classes: tuple[str | int | bool, ...]
+
+    @property
+    def weights(self) -> Floats:
+        """The share of the rows that each has."""
+        return np.array([c.weight for c in self.components])
+
+    @property
+    def means(self) -> Floats:
+        """One row for each."""
+        return np.stack([c.mean for c in self.components])
+
+    @property
+    def covariances(self) -> Floats:
+        """One matrix for each."""
+        return np.stack([c.covariance for c in self.components])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SyntheticRelease(Release):
+    """Sampled rows: ``columns`` has shape (dimension, rows), and a last row of labels if there is a label."""
+
+    def __post_init__(self) -> None:
+        expected = self.dimension + (self._labelled.column is not None)
+        if self.columns.ndim != 2 or len(self.columns) != expected or self.projection is None:
+            raise ReleaseError(
+                f"a synthetic release has its projection and {expected} columns, got {self.columns.shape}"
+            )
+
+    def __repr__(self) -> str:
+        promise, claim = self.guarantee, self.manifest["mechanism"]["satisfies_claim"]
+        what = f"epsilon={promise.epsilon:g}, delta={promise.delta:g}, neighbours={promise.neighbours!r}"
+        return f"<{self.columns.shape[1]} synthetic rows; {what}{'' if claim else ', CLAIMED BUT NOT KEPT'}>"
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a row has, beside its label."""
+        return int(self.manifest["projection"]["dim_out"])
+
+    @property
+    def centre(self) -> Floats:
+        """The private mean of the normalised rows."""
+        return np.array(self.manifest["mechanism"]["centre"], float)
+
+    @property
+    def _labelled(self) -> Labelled:
+        mechanism = self.manifest["mechanism"]
+        return Labelled.of(self.schema, mechanism.get("label"), mechanism.get("kind", "values"))
+
+    def model(self) -> Model:
+        """Means and covariances."""
+        components = tuple(Component.from_dict(c) for c in self.manifest["mechanism"]["model"])
+        return Model(components, self._labelled.classes)
+
+    def array(self) -> Floats:
+        """The synthetic rows, without their labels."""
+        return self.columns[: self.dimension].T
+
+    def labels(self) -> Labels:
+        """The label of each synthetic row: a number, or a class as the schema lists it."""
+        labelled = self._labelled
+        if labelled.column is None:
+            raise ReleaseError("this release has no label")
+        last = self.columns[-1]
+        return last if labelled.numeric else labelled.decoded(last.astype(np.int64))
+
+    def sample(self, rows: int, rng: np.random.Generator | int | None = None) -> "SyntheticRelease":
+        """The same release with other rows, as many as wanted, drawn from its model; free of cost."""
+        check.whole(1, rows=rows)
+        labelled = self._labelled
+        drawn, which = mixture.sample(self.model().components, rows, np.random.default_rng(rng))
+        columns = drawn.T.copy()
+        if labelled.numeric:
+            columns[-1] = labelled.original(columns[-1])
+        elif labelled.column is not None:
+            columns = np.vstack([columns, which.astype(float)])
+        return SyntheticRelease(self.manifest | {"rows": rows}, columns, self.projection)
+
+    def transform(self, test_rows: Any) -> Floats:
+        """Real rows in the space of the synthetic ones, without noise; a label among them is not looked at."""
+        labelled = self._labelled
+        schema, frame = labelled.others, Frame.of(labelled.others, self.manifest["mechanism"]["normalise"])
+        names = [column.name for column in schema.data_columns]
+        table = open_table(_without_label(test_rows, labelled), schema)
+        blocks = [schema.encode(b) for b in table.blocks(names, 1 << 14)]
+        encoded = np.concatenate([*blocks, np.empty((frame.dim, 0))], axis=1)
+        placed = frame.about(frame.place(encoded), frame.centre(self.centre * frame.one))
+        return np.asarray((self.projection.T @ placed).T / frame.one)
+
+    def table(self, *, reconstruct: bool = False, length: float | None = None) -> pa.Table:
+        """The synthetic rows as an Arrow table; with ``reconstruct`` in the schema's own columns, within their bounds.
+
+        A category becomes the value whose column is largest, a flag true from one half on. Rows that were normalised
+        have lost their length: they get ``length``, in weighted units, or that of the middle of the bounds.
+        Error: what W leaves out is lost; it is replaced by the centre.
+        """
+        if reconstruct:
+            return self._reconstructed(length)
+        named = {f"z{i}": column for i, column in enumerate(self.columns[: self.dimension])}
+        return pa.table(named | ({} if self._labelled.column is None else {"label": pa.array(self.labels().tolist())}))
+
+    def _reconstructed(self, length: float | None) -> pa.Table:
+        labelled = self._labelled
+        encoding, rows = labelled.others.encoding, self._unprojected(labelled.others, length)
+        inside = np.clip(rows / encoding.weights[:, None], encoding.low[:, None], encoding.high[:, None])
+        found: dict[str, Any] = {}
+        start = 0
+        for column in labelled.others.data_columns:
+            found[column.name] = _decoded(column, inside[start : start + column.width])
+            start += column.width
+        if labelled.column is not None:
+            found[labelled.column.name] = self.labels().tolist()
+        return pa.table({c.name: found[c.name] for c in self.schema.data_columns})
+
+    def _unprojected(self, schema: Schema, length: float | None) -> Floats:
+        """Rows in weighted units: the centre and what W shows of the way from it.
+
+        Rows of length 1 lie sqrt(1 - |centre|^2) from their mean, in the mean square; so much is the second
+        normalisation undone by.
+        """
+        normalise, frame, encoding = self.manifest["mechanism"]["normalise"], Frame.of(schema, "never"), schema.encoding
+        spread = np.sqrt(max(0.0, 1 - float(self.centre @ self.centre))) if normalise == "twice" else 1.0
+        rows = self.centre[:, None] + spread * (self.projection @ self.columns[: self.dimension])
+        if normalise == "never":
+            if length is not None:
+                raise ParameterError(f"rows kept their lengths here, so none can be given, got length={length!r}")
+            return np.asarray(rows * frame.radius)
+        if length is None:
+            length = (
+                float(np.linalg.norm(encoding.weights * (encoding.low / 2 + encoding.high / 2))) or frame.radius / 2
+            )
+        check.positive(length=length)
+        return np.asarray(rows * (length / np.maximum(np.linalg.norm(rows, axis=0), 1e-300)))
+
+
+def _without_label(data: Any, labelled: Labelled) -> Any:
+    """A plain matrix without its label's column, if it has one; tables are read by name."""
+    columns = labelled.schema.data_columns
+    if labelled.column is None or not hasattr(data, "shape") or hasattr(data, "columns"):
+        return data
+    if isinstance(data, pa.Table) or len(data.shape) != 2 or data.shape[1] != len(columns):
+        return data
+    keep = [i for i, column in enumerate(columns) if column is not labelled.column]
+    return data[:, keep]
+
+
+def _decoded(column: Real | Flag | Category, rows: Floats) -> Any:
+    if isinstance(column, Category):
+        return [column.values[i] for i in rows.argmax(axis=0)]
+    return rows[0] >= 0.5 if isinstance(column, Flag) else rows[0]

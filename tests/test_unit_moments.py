@@ -1,0 +1,151 @@
+"""What one unit moves: searches that attain the stated numbers, or stay just below them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sfumato.mechanisms import unit_moments
+
+RELATIONS = ["replace", "add-remove"]
+
+
+def full(matrix):
+    return np.abs(matrix).sum()
+
+
+def upper(matrix):
+    return np.abs(np.triu(matrix)).sum()
+
+
+def climbed(p, diagonal, off_diagonal, starts=60):
+    """The largest <S, xx' - yy'> found by turns: the best S for a pair of rows, the best pair for an S."""
+    rng, best = np.random.default_rng(p), 0.0
+    for _ in range(starts):
+        x, y = (v / np.linalg.norm(v) for v in rng.standard_normal((2, p)))
+        found = -1.0
+        while True:
+            moved = np.outer(x, x) - np.outer(y, y)
+            signs = np.where(moved >= 0, 1.0, -1.0) * np.where(np.eye(p) > 0, diagonal, off_diagonal)
+            value = float((signs * moved).sum())
+            if value <= found + 1e-12:
+                break
+            found, vectors = value, np.linalg.eigh(signs)[1]
+            x, y = vectors[:, -1], vectors[:, 0]
+        best = max(best, found)
+    return best
+
+
+def extreme_pair(p):
+    """The rows that move the whole matrix furthest: the outermost eigenvectors of [[J, J], [J, -J]]."""
+    ones = np.ones((p // 2, p // 2))
+    vectors = np.linalg.eigh(np.block([[ones, ones], [ones, -ones]]))[1]
+    return vectors[:, -1], vectors[:, 0]
+
+
+@pytest.mark.parametrize("p", [2, 4, 6, 8])
+def test_the_whole_matrix_moves_by_sqrt_2_p_and_no_further(p):
+    x, y = extreme_pair(p)
+    assert full(np.outer(x, x) - np.outer(y, y)) == pytest.approx(math.sqrt(2) * p)
+    assert climbed(p, 1.0, 1.0) <= unit_moments.whole(p)
+    assert climbed(p, 1.0, 1.0) == pytest.approx(math.sqrt(2) * p)
+
+
+def test_three_columns_move_the_whole_matrix_by_the_root_of_17():
+    assert climbed(3, 1.0, 1.0) == pytest.approx(math.sqrt(17), abs=1e-6)
+    assert unit_moments.whole(3) >= math.sqrt(17)
+
+
+@pytest.mark.parametrize("p", [3, 4, 5, 6])
+def test_the_published_constant_is_exceeded_from_three_columns_on(p):
+    assert climbed(p, 1.0, 1.0) > unit_moments.published(p) * 1.15
+    assert climbed(2, 1.0, 1.0) == pytest.approx(unit_moments.published(2))
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 5, 6, 8, 10])
+def test_the_triangle_stays_below_its_bound_and_comes_within_five_percent(p):
+    found, bound = climbed(p, 1.0, 0.5), unit_moments.triangle(p, 1, "replace")
+    assert 0.95 * bound < found <= bound
+    assert bound == pytest.approx(math.sqrt(p * (p + 3) / 2))
+
+
+def test_one_column_moves_its_square_by_one():
+    assert unit_moments.triangle(1, 1, "replace") == unit_moments.triangle(1, 2, "replace") == 1
+
+
+def move(p, first, second, order):
+    """The norm of a move of triangles, given as classes -> rows."""
+    change = 0.0
+    for name in {*first, *second}:
+        matrix = np.zeros((p, p))
+        for rows, sign in ((first, 1), (second, -1)):
+            if name in rows:
+                matrix += sign * np.outer(rows[name], rows[name])
+        change += upper(matrix) if order == 1 else np.square(matrix).sum()
+    return change if order == 1 else math.sqrt(change)
+
+
+def rows_in_ball(rng, p):
+    """Rows that may be worst: the extreme pair, one coordinate, equal sizes with any signs, anything shorter."""
+    if p % 2 == 0:
+        yield from extreme_pair(p)
+    yield np.eye(p)[0]
+    yield np.ones(p) / math.sqrt(p)
+    for _ in range(14):
+        row = rng.standard_normal(p)
+        yield row / np.linalg.norm(row) * rng.choice([1.0, 1.0, rng.random()])
+        yield rng.choice([-1.0, 1.0], p) / math.sqrt(p)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize(("p", "a"), [(1, 1.0), (4, 0.5), (4, 1.0), (6, 2.0), (5, 0.2)])
+def test_rows_with_labels_stay_below_their_bound_and_come_near_it(p, a, neighbours, order):
+    rng, worst = np.random.default_rng(1), 0.0
+    rows = [np.append(z, y) for z in rows_in_ball(rng, p) for y in (-a, a, 0.0)]
+    others = rows if neighbours == "replace" else [np.zeros(p + 1)]
+    for u in rows:
+        for v in others:
+            worst = max(worst, move(p + 1, {0: u}, {0: v}, order))
+    bound = unit_moments.labelled(p, order, neighbours, label=a)
+    assert worst <= bound
+    assert worst > bound * (0.999 if neighbours == "add-remove" else 0.7)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize(("p", "a"), [(1, 1.0), (4, 0.5), (6, 2.0)])
+def test_classes_attain_their_bound_when_a_record_changes_class(p, a, neighbours, order):
+    rng, worst, staying = np.random.default_rng(2), 0.0, 0.0
+    rows = [np.append(z, a) for z in rows_in_ball(rng, p)]
+    for u in rows:
+        for v in rows:
+            if neighbours == "replace":
+                worst = max(worst, move(p + 1, {0: u}, {1: v}, order))
+                staying = max(staying, move(p + 1, {0: u}, {0: v}, order))
+        worst = max(worst, move(p + 1, {0: u}, {}, order))
+    bound = unit_moments.classes(p, order, neighbours, constant=a)
+    assert max(worst, staying) <= bound
+    assert worst == pytest.approx(bound)
+    assert staying <= unit_moments.within_classes(p, order, constant=a)
+
+
+def test_the_table_of_the_mathematics_holds_for_classes():
+    """Counts, sums and triangles of section 8 add up, with weights a^2, a and 1."""
+    p, a = 7, 0.6
+    replace = 2 * a**2 + 2 * math.sqrt(p) * a + (p + 1)
+    assert unit_moments.classes(p, 1, "replace", constant=a) == pytest.approx(replace)
+    assert unit_moments.classes(p, 1, "add-remove", constant=a) == pytest.approx(replace / 2)
+    assert unit_moments.classes(p, 2, "replace", constant=a) == pytest.approx(math.sqrt(2) * (1 + a**2))
+    assert unit_moments.classes(p, 2, "add-remove", constant=a) == pytest.approx(1 + a**2)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_sums_attain_their_bounds(neighbours):
+    m, a = 9, 0.5
+    x = np.append(np.ones(m) / 3, a)
+    y = -x if neighbours == "replace" else np.zeros(m + 1)
+    assert np.abs(x - y).sum() == pytest.approx(unit_moments.sums(m, 1, neighbours, appended=(a,)))
+    assert np.linalg.norm(x - y) == pytest.approx(unit_moments.sums(m, 2, neighbours, appended=(a,)))
+    assert unit_moments.sums(m, 1, "replace") == pytest.approx(2 * math.sqrt(m))
+    assert unit_moments.sums(m, 2, "replace") == pytest.approx(2)
