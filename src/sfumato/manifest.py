@@ -1,5 +1,6 @@
 """What travels with a release: a manifest with a JSON Schema, a page in plain words, a draft for a registry."""
 
+import functools
 import hashlib
 import json
 import math
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import jsonschema
+import jsonschema.exceptions
 
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.guarantee import Change, Guarantee
@@ -144,12 +146,18 @@ def _graph_agrees(manifest: Manifest) -> bool:
 
 
 def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
-    schema = json.loads(resources.files("sfumato").joinpath("manifest.schema.json").read_text(encoding="utf-8"))
-    try:
-        jsonschema.validate(manifest, schema, cls=jsonschema.Draft202012Validator)
-    except jsonschema.ValidationError as error:
+    error = jsonschema.exceptions.best_match(_form().iter_errors(manifest))
+    if error is not None:
         place = "/".join(map(str, error.absolute_path)) or "its top level"
-        raise ReleaseError(f"{path} does not have the form of a manifest: see {place}") from None
+        raise ReleaseError(f"{path} does not have the form of a manifest: see {place}")
+
+
+@functools.cache
+def _form() -> Any:
+    """The JSON Schema, read and checked once."""
+    schema = json.loads(resources.files("sfumato").joinpath("manifest.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
 
 
 def contents(manifest: Manifest) -> str:
