@@ -467,3 +467,14 @@ def test_levels_that_no_grid_can_hold_are_refused_before_rows_are_read():
     prepared = Covariance().prepare(SQUARE, promise())
     with pytest.raises(ParameterError, match=r"epsilon=1\.0"):
         prepared.run(None, 1e20, Secret.for_testing(1))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_record_that_comes_moves_no_other_however_blocks_are_cut(norm):
+    """Alone in the last block or beside others: a row's integers are its own, to the bit."""
+    schema = replace(Schema.reals(60, low=-100.0, high=100.0), norm=norm, norm_bound=1.0)
+    grid = CentredGrid.of(schema, anchored=True)
+    block = np.random.default_rng(5).uniform(0.9, 1.4, size=(60, 200))
+    whole = grid.round(block)
+    for i in range(200):
+        assert (grid.round(block[:, i : i + 1]) == whole[:, i : i + 1]).all()

@@ -5,6 +5,7 @@ import decimal
 import hashlib
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -566,3 +567,15 @@ def test_compare_counts_what_does_not_fit():
     assert "NOT PRIVATE" in compare.__doc__
     with pytest.raises(SchemaError, match="lack the column 'age'"):
         compare(PEOPLE, people().drop_columns(["age"]).to_batches())
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("dim", [1, 8, 50, 300])
+def test_a_row_is_clipped_alike_to_the_bit_alone_and_in_a_block(dim, norm):
+    """Where the number of rows is protected, a record that comes or goes may leave another alone in its block."""
+    schema = replace(Schema.reals(dim, low=-100.0, high=100.0), norm=norm, norm_bound=1.0)
+    block = np.random.default_rng(dim).normal(size=(dim, 40)) * np.geomspace(1e-3, 1e3, 40)
+    whole = schema.clip(block)
+    for i in range(40):
+        assert (schema.clip(block[:, i : i + 1]) == whole[:, i : i + 1]).all()
+    assert (np.linalg.norm(whole, 1 if norm == "l1" else 2, axis=0) <= 1).all()

@@ -211,3 +211,10 @@ def test_a_release_goes_to_disk_and_comes_back(mode, neighbours, tmp_path):
     page = (tmp_path / "s" / "README.txt").read_text()
     assert "synthetic rows of 2 numbers" in page
     assert ("the number of records is" in page.lower()) == (neighbours == "add-remove")
+
+
+def test_published_constants_are_retracted_beside_the_promise(tmp_path):
+    data = mixed_table(np.random.default_rng(9), 50)
+    recipe = Synthetic(dimension=3, constants="published", as_published=True)
+    pipeline.release(data, schema=MIXED, mechanism=recipe, guarantee=Guarantee(epsilon=1.0)).save(tmp_path / "s")
+    assert "WHICH THIS RELEASE DOES NOT KEEP" in (tmp_path / "s" / "README.txt").read_text()

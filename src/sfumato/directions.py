@@ -174,5 +174,4 @@ def _squares(integers: Floats) -> Floats:
 
 def _guarded(integers: Floats, top: int) -> Floats:
     """The same rows; one that is longer than ``top`` becomes zero."""
-    integers *= _squares(integers) <= float(top) ** 2
-    return integers
+    return np.where(_squares(integers) <= float(top) ** 2, integers, 0.0)

@@ -275,9 +275,20 @@ _UNPROTECTED = {
 
 def _unprotected(manifest: Manifest) -> str:
     """What the promise leaves open, as a sentence."""
+    if manifest["mechanism"].get("counts") == "public":
+        return "The number of records, their labels and how many have each are not protected."
     if manifest["guarantee"]["neighbours"] == "add-remove":
         return "The schema and its bounds are not protected; the number of records is."
     return f"{_UNPROTECTED[manifest['kind'] in _GRAPHS]} are not protected."
+
+
+def _retraction(manifest: Manifest) -> str:
+    """Beside the promise itself, where a release is known not to keep it."""
+    if manifest["mechanism"].get("satisfies_claim", True):
+        return ""
+    return (
+        " AS IT WAS PUBLISHED, WHICH THIS RELEASE DOES NOT KEEP\nIts noise has published constants that are too small."
+    )
 
 
 def plain_words(manifest: Manifest) -> str:
@@ -291,7 +302,7 @@ def plain_words(manifest: Manifest) -> str:
         )
     return f"""A private release made with sfumato {manifest["software"]["sfumato"]}
 
-THE PROMISE
+THE PROMISE{_retraction(manifest)}
 {guarantee.describe()}
 epsilon = {guarantee.epsilon!r}, delta = {guarantee.delta!r},
 unit = {guarantee.unit}, neighbours = {guarantee.neighbours},
