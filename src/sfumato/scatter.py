@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import optimize, special
 from scipy.sparse import linalg as sparse_linalg
 
 from sfumato import check
@@ -264,7 +264,7 @@ class Sketched:
     def quantile(self, tail: float, alike: float) -> float:
         """How many standard errors are exceeded with this probability: Student's, for the draws are few."""
         del alike
-        return float(stats.t.isf(tail, self.draws))
+        return -float(special.stdtrit(self.draws, tail))
 
     def variance(self, direction: Floats, most: float) -> Estimate:
         """Of the records along a direction, in [0, most]; intervals are exact, since draws . direction is Gaussian."""
