@@ -133,3 +133,13 @@ def test_what_cannot_be_is_refused_in_one_line_and_nothing_is_left(line, says, c
     assert says in complaint
     assert complaint.count("\n") == 1
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.usefixtures("flags")
+def test_sums_beyond_64_bits_are_one_line_too(capsys, monkeypatch):
+    def too_many(*_, **__):
+        raise OverflowError
+
+    monkeypatch.setattr("sfumato.pipeline.release_to", too_many)
+    assert main(f"release covariance flags.parquet --schema flags.toml {PROMISE} --out r".split()) == 2
+    assert "64-bit sums" in capsys.readouterr().err

@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse("interrupted; nothing was left behind")
     except MemoryError:
         return _refuse("there is not enough memory for this: lower the dimension")
+    except OverflowError:
+        return _refuse("there are more rows or columns than 64-bit sums can hold: release a part of them")
     except OSError as error:
         return _refuse(f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}")
     finally:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.loss import Loss
 from sfumato.manifest import Manifest
@@ -68,3 +69,22 @@ class Recipe(Protocol):
         ``schema`` is a Schema, or None for graphs.
         """
         ...
+
+
+def check_shows_rows(guarantee: Guarantee, shows: str) -> None:
+    """Refuse what nothing can promise that publishes something for every record; ``shows`` says what."""
+    if guarantee.unit == "edge":
+        raise ParameterError("this protects values or records, got unit='edge': use unit='attribute' or 'record'")
+    if guarantee.neighbours != "replace":
+        raise ParameterError(
+            f"{shows}, so the number of rows is public: "
+            f"neighbours must be 'replace', got neighbours={guarantee.neighbours!r}"
+        )
+
+
+def check_noise(guarantee: Guarantee, noise: str) -> None:
+    """Refuse noise that is never pure where a pure promise is asked for."""
+    if noise != "laplace" and guarantee.delta == 0:
+        raise ParameterError(
+            f"noise={noise!r} needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'"
+        )

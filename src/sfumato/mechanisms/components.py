@@ -24,7 +24,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.lattice import Floats
 from sfumato.loss import Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.mechanisms.sketch import Noise, PreparedSketch, Sketch, prepare_given
 from sfumato.projection import Order
@@ -72,17 +72,10 @@ class Components:
 def _check_possible(recipe: Components, schema: Schema, guarantee: Guarantee) -> None:
     """Refuse what principal components cannot promise."""
     columns = schema.encoding.dim
-    if guarantee.unit == "edge":
-        raise ParameterError("components protect values or records, got unit='edge': use unit='attribute' or 'record'")
-    if guarantee.neighbours != "replace":
-        raise ParameterError(
-            "components show one row per record, so the number of rows is public: "
-            f"neighbours must be 'replace', got neighbours={guarantee.neighbours!r}"
-        )
+    check_shows_rows(guarantee, "components show one row per record")
+    check_noise(guarantee, recipe.noise)
     if guarantee.projection == "fresh":
         raise ParameterError("components follow the data, so no law of theirs protects: use projection='fixed'")
-    if recipe.noise == "gaussian" and guarantee.delta == 0:
-        raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'")
     if recipe.dimension > columns:
         raise check.fail("dimension", recipe.dimension, f"at most {columns}, the number of encoded columns")
     if columns > _MOST_COLUMNS:

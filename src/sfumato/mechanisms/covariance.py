@@ -33,7 +33,7 @@ from sfumato.idealized import normals
 from sfumato.lattice import Floats, Integers
 from sfumato.loss import ChiSquare, Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import Published, check_noise
 from sfumato.mechanisms.second_moment import BITS, CentredGrid, SecondMoment
 from sfumato.rows import Rows
 from sfumato.schema import Schema
@@ -93,10 +93,7 @@ def _check_possible(recipe: Covariance, schema: Schema, guarantee: Guarantee) ->
             f"unit='record' and a change of kind 'box', got unit={guarantee.unit!r}, "
             f"change={guarantee.allowed_change.kind!r}"
         )
-    if recipe.noise != "laplace" and guarantee.delta == 0:
-        raise ParameterError(
-            f"noise={recipe.noise!r} needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'"
-        )
+    check_noise(guarantee, recipe.noise)
     if schema.encoding.dim > _MOST_COLUMNS:
         raise ParameterError(
             f"covariances of more than {_MOST_COLUMNS} encoded columns drown in noise, got {schema.encoding.dim}"

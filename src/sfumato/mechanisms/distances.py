@@ -23,7 +23,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.lattice import Floats
 from sfumato.loss import Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.sketch import Noise, effective_change
 from sfumato.projection import Order, check_steps
 from sfumato.rows import Rows
@@ -60,21 +60,12 @@ class NoisyDistances:
 
 def _check_possible(recipe: NoisyDistances, guarantee: Guarantee) -> None:
     """Refuse what no noisy distances can promise."""
-    if guarantee.unit == "edge":
-        raise ParameterError(
-            "noisy distances protect values or records, got unit='edge': use unit='attribute' or 'record'"
-        )
-    if guarantee.neighbours != "replace":
-        raise ParameterError(
-            "noisy distances show one number per pair of records, so the number of rows is public: "
-            f"neighbours must be 'replace', got neighbours={guarantee.neighbours!r}"
-        )
+    check_shows_rows(guarantee, "noisy distances show one number per pair of records")
+    check_noise(guarantee, recipe.noise)
     if guarantee.projection == "fresh":
         raise ParameterError(
             "noisy distances have no projection that could be fresh, got projection='fresh': use projection='fixed'"
         )
-    if recipe.noise == "gaussian" and guarantee.delta == 0:
-        raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'")
 
 
 class SquareGrid:

@@ -20,7 +20,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.lattice import INPUT_BITS
 from sfumato.loss import Gaussian, Laplace, Loss, Response
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import Published, check_noise
 from sfumato.mechanisms.graph import FROM_DATA, check_edges, check_vertices
 from sfumato.rows import Rows
 from sfumato.schema import Schema
@@ -81,8 +81,7 @@ class EdgeNoise:
     def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeNoise":
         """Refuse what cannot be promised; a graph has no schema."""
         _check("noise on every pair", self.vertices, schema, guarantee)
-        if self.noise == "gaussian" and guarantee.delta == 0:
-            raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: use noise='laplace'")
+        check_noise(guarantee, self.noise)
         return PreparedEdgeNoise(self, guarantee)
 
 

@@ -28,7 +28,7 @@ from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.loss import Loss, Pure, Response, Responses
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import Published, check_shows_rows
 from sfumato.responding import Answer, Channel
 from sfumato.rows import Rows
 from sfumato.schema import Schema
@@ -53,13 +53,7 @@ class RandomizedResponse:
 
 def _check_promise(guarantee: Guarantee) -> None:
     """Refuse what randomized response cannot promise."""
-    if guarantee.unit == "edge":
-        raise ParameterError("answers protect values or records, got unit='edge': use unit='attribute' or 'record'")
-    if guarantee.neighbours != "replace":
-        raise ParameterError(
-            "answers show one row per record, so the number of rows is public: "
-            f"neighbours must be 'replace', got neighbours={guarantee.neighbours!r}"
-        )
+    check_shows_rows(guarantee, "answers show one row per record")
     if guarantee.projection == "fresh":
         raise ParameterError("randomized response projects nothing, got projection='fresh': use projection='fixed'")
     if guarantee.allowed_change.kind == "l2":

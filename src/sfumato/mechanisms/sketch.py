@@ -26,7 +26,7 @@ from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Floats, InputGrid
 from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import Published, check_noise, check_shows_rows
 from sfumato.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
 from sfumato.rows import Rows
 from sfumato.schema import Schema
@@ -104,15 +104,8 @@ def _prepared(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: 
 
 def _check_possible(sketch: Sketch, guarantee: Guarantee) -> None:
     """Refuse what no sketch can promise."""
-    if guarantee.unit == "edge":
-        raise ParameterError("a sketch protects values or records, got unit='edge': use unit='attribute' or 'record'")
-    if guarantee.neighbours != "replace":
-        raise ParameterError(
-            "a sketch shows one row per record, so the number of rows is public: "
-            f"neighbours must be 'replace', got neighbours={guarantee.neighbours!r}"
-        )
-    if sketch.noise == "gaussian" and guarantee.delta == 0:
-        raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'")
+    check_shows_rows(guarantee, "a sketch shows one row per record")
+    check_noise(guarantee, sketch.noise)
     if guarantee.projection == "fresh":
         _check_fresh(sketch, guarantee)
 

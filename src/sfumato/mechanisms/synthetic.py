@@ -29,7 +29,7 @@ from sfumato.labels import Kind, Labelled
 from sfumato.lattice import Floats, Integers
 from sfumato.loss import Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import Published, check_noise
 from sfumato.mechanisms.sketch import Noise
 from sfumato.mechanisms.stages import Constants, Counts, MeanStage, MomentStage
 from sfumato.mixture import Component
@@ -136,8 +136,7 @@ def _check_possible(recipe: Synthetic, guarantee: Guarantee) -> None:
         )
     if guarantee.projection == "fresh":
         raise ParameterError("the guarantee holds for every projection: use projection='fixed'")
-    if recipe.noise == "gaussian" and guarantee.delta == 0:
-        raise ParameterError("Gaussian noise needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'")
+    check_noise(guarantee, recipe.noise)
     if recipe.counts == "public" and guarantee.neighbours != "replace":
         raise ParameterError("counts='public' shows how many records there are: use neighbours='replace'")
     if recipe.counts == "public" and (recipe.label is None or recipe.kind != "classes"):
