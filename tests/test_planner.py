@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -259,6 +260,22 @@ def test_replacing_in_a_gaussian_sketch_has_the_tabled_ridge():
     assert forecast.ridge_level(119, 1.0, 1e-6, replace=True) == pytest.approx(47.1, abs=0.05)
     assert forecast.ridge_level(473, 1.0, 1e-6, replace=True) == pytest.approx(92.2, abs=0.05)
     assert forecast.ridge_level(119, 1.0, 1e-6, replace=False) == pytest.approx(38.2, abs=0.05)
+
+
+@pytest.mark.parametrize("norm", [None, "l2"])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_noise_on_distances_is_planned_as_it_will_be(norm, noise):
+    """Row-norm clips included: they bound the distances, and so the noise, far below the box."""
+    schema = Schema.reals(30, low=0, high=1)
+    schema = schema if norm is None else replace(schema, norm=norm, norm_bound=1.0)
+    promise = Guarantee(epsilon=1.0, delta=1e-6)
+    made = plan(schema=schema, guarantee=promise, rows=50, distance=1.0)
+    (option,) = [o for o in made.options if (o.name, o.noise) == ("distances", noise)]
+    prepared = option.mechanism.prepare(schema, promise)
+    facts = prepared.facts(calibrate(prepared, promise).level, 50)["mechanism"]
+    assert option.noise_scale == pytest.approx(facts["standard_deviation"], rel=1e-6)
+    by_columns = forecast.distances_reach(option.mechanism.order, promise, Change.box(), Domain.of(schema), 50)
+    assert (facts["sensitivity"] == pytest.approx(by_columns, rel=0.05)) == (norm is None)
 
 
 # ---- several scales -------------------------------------------------------------------------------------------------

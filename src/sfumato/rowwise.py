@@ -308,12 +308,16 @@ def distances(request: Request) -> Iterator[Option]:
     guarantee, rows = replace(request.guarantee, projection="fixed"), request.rows
     if rows is None or not 2 <= rows <= MOST_ROWS:
         return
-    change = _change(request, guarantee)
     for noise in _noises(guarantee):
+        recipe = NoisyDistances(noise=noise)
         level = forecast.fixed_level(noise, guarantee.epsilon, guarantee.delta)
-        reach = forecast.distances_reach(1 if noise == "laplace" else 2, guarantee, change, request.domain, rows)
+        if request.schema is None:
+            reach = forecast.distances_reach(recipe.order, guarantee, guarantee.allowed_change, request.domain, rows)
+        else:
+            prepared = recipe.prepare(request.schema, guarantee)
+            reach = prepared.sensitivity(rows) * prepared.unit(rows)
         yield Option(
-            mechanism=NoisyDistances(noise=noise),
+            mechanism=recipe,
             guarantee=guarantee,
             name="distances",
             family="",

@@ -56,6 +56,8 @@ def covariances(request: Request) -> Iterator[Option]:
     guarantee, records = replace(request.guarantee, projection="fixed"), request.rows
     assert records is not None
     columns, longest = request.domain.dim, request.domain.length / 2
+    if request.schema is not None and request.schema.norm_bound is not None:
+        longest = min(2 * longest, request.schema.norm_bound)  # about the origin then, not the middle
     setting = Setting(records=records, columns=columns, guarantee=guarantee, variance=0.0, longest=longest)
     noises: tuple[CovarianceNoise, ...] = ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
     for noise in noises:
