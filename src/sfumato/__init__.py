@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
+    "BudgetError": "errors",
+    "Cap": "conversion",
     "Category": "columns",
     "Change": "guarantee",
     "ChosenSketch": "mechanisms.chosen",
@@ -16,6 +18,8 @@ _PUBLIC = {
     "GraphSketch": "mechanisms.graph",
     "Guarantee": "guarantee",
     "Id": "columns",
+    "Ledger": "ledger",
+    "LedgerError": "errors",
     "MissingDependency": "errors",
     "NoisyDistances": "mechanisms.distances",
     "ParameterError": "errors",
@@ -31,6 +35,7 @@ _PUBLIC = {
     "load": "releases.loading",
     "plan": "planner",
     "plan_scales": "scales",
+    "price": "pipeline",
     "release": "pipeline",
     "release_to": "pipeline",
 }

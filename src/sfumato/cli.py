@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from sfumato.commands.asking import add_estimate, add_show
+from sfumato.commands.budgeting import add_ledger
 from sfumato.commands.describing import add_check, add_schema
 from sfumato.commands.parsing import Parser
 from sfumato.commands.planning import add_feasible, add_plan, add_regions
@@ -18,7 +19,7 @@ from sfumato.errors import SfumatoError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command."""
-    before = signal.getsignal(signal.SIGTERM)
+    before, options = signal.getsignal(signal.SIGTERM), None
     try:
         signal.signal(signal.SIGTERM, _stop)
         options = _parser().parse_args(arguments)
@@ -27,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SfumatoError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, _Stopped):
-        return _refuse("interrupted; nothing was left behind")
+        reserved = getattr(options, "ledger", None) is not None
+        also = "; what was reserved in the ledger stays reserved" if reserved else ""
+        return _refuse(f"interrupted; nothing was left behind{also}")
     except MemoryError:
         return _refuse("there is not enough memory for this: lower the dimension")
     except OverflowError:
@@ -56,7 +59,8 @@ def _parser() -> Parser:
     parser = Parser(prog="sfumato", description="Publish data under differential privacy through random projections.")
     parser.add_argument("--version", action="version", version=metadata.version("sfumato"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_schema, add_check, add_plan, add_regions, add_feasible, add_release, add_show, add_estimate):
+    plans = (add_plan, add_regions, add_feasible)
+    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_ledger):
         add(commands)
     return parser
 

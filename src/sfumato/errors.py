@@ -19,3 +19,19 @@ class ReleaseError(SfumatoError, ValueError):
 
 class SchemaError(SfumatoError, ValueError):
     """A schema, or a table that does not fit it; the message names the file, column or key and never a cell."""
+
+
+class LedgerError(SfumatoError, ValueError):
+    """A ledger is missing, damaged, locked or of another version, or cannot express what is asked of it."""
+
+
+class BudgetError(LedgerError):
+    """A release does not fit into what is left of a budget. Nothing was read, drawn or charged.
+
+    requested : the epsilon that was asked for.
+    remaining : the largest epsilon that the same release could have instead, at the same delta; 0 if none.
+    """
+
+    def __init__(self, message: str, *, requested: float, remaining: float) -> None:
+        super().__init__(message)
+        self.requested, self.remaining = requested, remaining

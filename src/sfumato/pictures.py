@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.budget import Dataset
 from sfumato.errors import MissingDependency, ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.planner import Plan
@@ -95,6 +96,24 @@ def draw_feasible(path: str | Path, scales: Sequence[float]) -> None:
             old = [published_epsilon(scale, float(d)) for d in deltas]
             axes.plot(old, deltas, color=colour, linestyle="--", label=f"sigma = {scale:g}, as published")
         axes.set(yscale="log", xlabel="epsilon", ylabel="delta", xlim=(0, None))
+        axes.legend(fontsize=7, frameon=False)
+
+
+def draw_spending(dataset: Dataset, path: str | Path) -> None:
+    """Every release as a step: its own epsilon, and what all up to it had spent, under the cap."""
+    cap = dataset.caps[0]
+    shown = [s for s in dataset.releases if s.state != "void"]
+    with figure(path, f"{dataset.name}: {cap.describe()}", (8.0, 4.2)) as picture:
+        axes, places = picture.subplots(), np.arange(1, len(shown) + 1)
+        axes.bar(
+            places, [s.guarantee.epsilon for s in shown], width=0.5, color="#b9d3e6", label="each release by itself"
+        )
+        axes.step(places, [s.totals[0].epsilon for s in shown], where="mid", color=_COLOURS[0], label="spent in all")
+        plain = np.cumsum([s.charges[0].epsilon for s in shown])
+        axes.step(places, plain, where="mid", color="#999999", linestyle=":", label="epsilons added up")
+        axes.axhline(cap.guarantee.epsilon, color=_COLOURS[1], label="cap")
+        axes.set(xlabel="releases, in order", ylabel="epsilon", ylim=(0, 1.25 * cap.guarantee.epsilon))
+        axes.set_xticks(places, [f"{s.mechanism}\n{s.number}" for s in shown] if len(shown) <= 12 else None, fontsize=7)
         axes.legend(fontsize=7, frameon=False)
 
 

@@ -1,6 +1,7 @@
 """``release``: the one place where data, guarantee, mechanism and disk meet."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import cells, storage
+from sfumato.budget import Quote, Request
 from sfumato.calibration import Calibrated, calibrate
 from sfumato.edges import EdgeRows, open_edges
-from sfumato.errors import ParameterError, ReleaseError, SchemaError
+from sfumato.errors import ParameterError, ReleaseError, SchemaError, SfumatoError
 from sfumato.guarantee import Guarantee
+from sfumato.ledger import Account, Ledger, Reservation, schema_text
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
 from sfumato.mechanism import Prepared, Published, Recipe
 from sfumato.releases.loading import AnyRelease, of_kind
@@ -29,31 +32,39 @@ def release(
     schema: Schema | None,
     mechanism: Recipe,
     guarantee: Guarantee,
+    ledger: Ledger | Account | None = None,
     secret: Secret | None = None,
 ) -> AnyRelease:
     """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
-    before a row is read. ``release_to`` streams to disk instead. ``secret`` is for tests; a release made with the
-    testing twin is marked as unprotected.
+    before a row is read. ``release_to`` streams to disk instead. ``ledger``: where it is charged, or a ledger with one
+    dataset; without one the release says that nothing was accounted for. ``secret`` is for tests; a release made with
+    the testing twin is marked as unprotected.
     """
     job = _Job.of(data, schema, mechanism, guarantee, secret)
-    published = job.run(ignore)
-    parts = list(job.blocks(published))
-    if not parts:
-        raise ReleaseError("the data have no rows, so there is nothing to release")
-    columns = np.concatenate([block for block, _ in parts], axis=1)
-    ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
-    return of_kind(complete(job.fields(published, columns.shape[1]) | {"files": {}}), columns, published.matrix, ids)
+    with job.charged(ledger) as charge:
+        published = job.run(ignore, charge)
+        parts = list(job.blocks(published))
+        if not parts:
+            raise ReleaseError("the data have no rows, so there is nothing to release")
+        columns = np.concatenate([block for block, _ in parts], axis=1)
+        ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
+        manifest = complete(job.fields(published, columns.shape[1], charge) | {"files": {}})
+        made = of_kind(manifest, columns, published.matrix, ids)
+        if charge is not None:
+            charge.commit(manifest["digest"])
+    return made
 
 
-def release_to(
+def release_to(  # noqa: PLR0913 - everything meets here
     path: str | Path,
     data: Any,
     *,
     schema: Schema | None,
     mechanism: Recipe,
     guarantee: Guarantee,
+    ledger: Ledger | Account | None = None,
     progress: Progress = ignore,
     secret: Secret | None = None,
 ) -> Manifest:
@@ -63,12 +74,35 @@ def release_to(
     all pairs of them, and for graphs).
     """
     job = _Job.of(data, schema, mechanism, guarantee, secret)
-    with storage.new_folder(Path(path)) as folder:
-        published = job.run(progress)
-        rows = storage.write_numbers(folder, published.names, job.blocks(published))
-        if published.matrix is not None:
-            storage.write_projection(folder, published.matrix)
-        return storage.finish(folder, job.fields(published, rows))
+    storage.check_free(Path(path))
+    with job.charged(ledger) as charge:
+        with storage.new_folder(Path(path)) as folder:
+            published = job.run(progress, charge)
+            rows = storage.write_numbers(folder, published.names, job.blocks(published))
+            if published.matrix is not None:
+                storage.write_projection(folder, published.matrix)
+            manifest = storage.finish(folder, job.fields(published, rows, charge))
+        if charge is not None:
+            charge.commit(manifest["digest"])
+    return manifest
+
+
+def price(
+    data: Any,
+    *,
+    schema: Schema | None,
+    mechanism: Recipe,
+    guarantee: Guarantee,
+    ledger: Ledger | Account,
+) -> list[Quote]:
+    """What a release would cost, cap by cap; nothing is read off the rows, drawn or charged."""
+    job = _Job.of(data, schema, mechanism, guarantee, None)
+    return _account(ledger).price(job.request)
+
+
+def source_of(data: Any) -> str:
+    """Where data come from, in words that a ledger can fingerprint: the whole path of a file; ``memory`` otherwise."""
+    return f"file {Path(data).resolve()}" if isinstance(data, (str, Path)) else f"memory {type(data).__name__}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +112,7 @@ class _Job:
     calibrated: Calibrated[Prepared]
     source: Table | EdgeRows
     secret: Secret
+    request: Request
 
     @classmethod
     def of(
@@ -87,14 +122,31 @@ class _Job:
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
-        return cls(calibrated, source, Secret.fresh() if secret is None else secret)
+        request = _request(calibrated, type(mechanism).__name__, schema, source_of(data))
+        return cls(calibrated, source, Secret.fresh() if secret is None else secret, request)
 
     @property
     def schema(self) -> Schema | None:
         return self.calibrated.mechanism.schema
 
-    def run(self, progress: Progress) -> Published:
-        return self.calibrated.mechanism.run(self._rows(progress), self.calibrated.level, self.secret)
+    @contextmanager
+    def charged(self, ledger: Ledger | Account | None) -> Iterator[Reservation | None]:
+        """Spend before anything is read; a failure afterwards says what remains of it."""
+        if ledger is None:
+            yield None
+            return
+        if not self.secret.protected:
+            raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
+        reservation = _account(ledger).reserve(self.request)
+        try:
+            yield reservation
+        except SfumatoError as error:
+            error.args = (f"{error}; {reservation.describe()}",)
+            raise
+
+    def run(self, progress: Progress, charge: Reservation | None) -> Published:
+        secret = self.secret if charge is None else self.secret.announced(charge.draw)
+        return self.calibrated.mechanism.run(self._rows(progress), self.calibrated.level, secret)
 
     def _rows(self, progress: Progress) -> Rows:
         if isinstance(self.source, EdgeRows):
@@ -109,18 +161,23 @@ class _Job:
         for block in published.blocks:
             yield block, None if ids is None else ids.take(block.shape[1])
 
-    def fields(self, published: Published, rows: int) -> Manifest:
+    def fields(self, published: Published, rows: int, charge: Reservation | None) -> Manifest:
         """Everything the manifest says but what depends on the files; facts that name the rows go before a count."""
         shared = {
             "guarantee": describe_guarantee(self.calibrated.guarantee),
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             "rows": rows,
             "protected": self.secret.protected,
-            "accounted": False,
+            "accounted": charge is not None,
+            **(
+                {}
+                if charge is None
+                else {"ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash}}
+            ),
             "numerics": "exact",
             "randomness": RANDOMNESS,
         }
-        warnings = [*_warnings(self.schema, self.secret), *published.facts.get("warnings", [])]
+        warnings = [*_warnings(self.schema, self.secret, charge), *published.facts.get("warnings", [])]
         return shared | published.facts | {"warnings": warnings}
 
 
@@ -163,8 +220,22 @@ def _as_text(ids: pa.Array) -> pa.Array:
     return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
 
 
-def _warnings(schema: Schema | None, secret: Secret) -> Iterator[str]:
-    yield "no ledger was used: what other releases of these data cost is not accounted for"
+def _account(ledger: Ledger | Account) -> Account:
+    return ledger.account() if isinstance(ledger, Ledger) else ledger
+
+
+def _request(calibrated: Calibrated[Prepared], name: str, schema: Schema | None, source: str) -> Request:
+    """What a ledger needs to know; where a mechanism does not keep its claim, what it costs in truth."""
+    prepared, level = calibrated.mechanism, calibrated.level
+    loss = getattr(prepared, "true_loss", prepared.loss)
+    columns = 1 if schema is None else sum(column.kind != "id" for column in schema.columns)
+    fields = schema_text(None if schema is None else schema.to_dict())
+    return Request(name, calibrated.guarantee, loss(level), lambda times: loss(level * times), columns, fields, source)
+
+
+def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None) -> Iterator[str]:
+    if charge is None:
+        yield "no ledger was used: what other releases of these data cost is not accounted for"
     if schema is not None and schema.bounds_from_data:
         yield "bounds were taken from the data, which is outside the guarantee"
     if not secret.protected:

@@ -7,6 +7,7 @@ e^epsilon. A profile is convex there, so the lines lie above it everywhere.
 import importlib
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from dp_accounting.pld.pld_pmf import PLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+Profile = Callable[[float], float]
 
 # All PLDs share this grid of losses, or they could not be composed.
 INTERVAL = 1e-4
@@ -31,24 +34,62 @@ def symmetric(pmf: "PLDPmf") -> "PrivacyLossDistribution":
     return library("privacy_loss_distribution").PrivacyLossDistribution(pmf)
 
 
-def dots(forward: Callable[[float], float], backward: Callable[[float], float], edge: float | None = None) -> "PLDPmf":
-    """Connect-the-dots: the PLD whose profile joins the given one at chosen epsilons, and so lies above it everywhere.
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """A profile at chosen multiples of the interval, from 0 on, in both directions; upper bounds do as well."""
 
-    At negative epsilon the profile follows from the other direction, delta(-e) = 1 - e^-e + e^-e * delta'(e).
+    steps: tuple[int, ...]
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
+
+    def joined(self) -> "PLDPmf":
+        """The PLD whose profile joins the forward dots, and so lies above it everywhere.
+
+        At negative epsilon the profile follows from the other direction, delta(-e) = 1 - e^-e + e^-e * delta'(e).
+        """
+        steps = np.array(self.steps, np.int64)
+        negative = steps[:0:-1] * INTERVAL
+        below = -np.expm1(-negative) + np.exp(-negative) * np.array(self.backward)[:0:-1]
+        # A profile of exactly 1 has no logarithm in dp_accounting; the allowance of composed deltas covers the 2^-50.
+        deltas = np.minimum.accumulate(np.clip(np.concatenate([below, self.forward]), 0.0, 1 - 2.0**-50))
+        every = np.concatenate([-steps[:0:-1], steps])
+        kept = _lowest(np.exp(every * INTERVAL), deltas)
+        return library("pld_pmf").create_pmf_pessimistic_connect_dots(INTERVAL, every[kept], deltas[kept])
+
+    def turned(self) -> "Dots":
+        """The same with the directions exchanged."""
+        return Dots(self.steps, self.backward, self.forward)
+
+
+def _lowest(x: np.ndarray, y: np.ndarray) -> list[int]:
+    """The corners of the convex hull's lower side: where dots are only bounds, the best line through them.
+
+    Leaving a dot out is always safe, for a convex function lies below every chord between bounds of it.
     """
-    epsilons = _support(forward, backward) if edge is None else _around(edge)
-    above = np.array([forward(e) for e in epsilons * INTERVAL])
-    reverse = np.array([backward(e) for e in epsilons[:0:-1] * INTERVAL])
-    negative = epsilons[:0:-1] * INTERVAL
-    below = -np.expm1(-negative) + np.exp(-negative) * reverse
-    # A profile of exactly 1 has no logarithm in dp_accounting; the allowance of every composed delta covers the 2^-50.
-    deltas = np.minimum.accumulate(np.clip(np.concatenate([below, above]), 0.0, 1 - 2.0**-50))
-    return library("pld_pmf").create_pmf_pessimistic_connect_dots(
-        INTERVAL, np.concatenate([-epsilons[:0:-1], epsilons]), deltas
-    )
+    kept: list[int] = []
+    for i in range(len(x)):
+        while len(kept) > 1:
+            a, b = kept[-2:]
+            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
+                break
+            kept.pop()
+        kept.append(i)
+    return kept
 
 
-def _support(forward: Callable[[float], float], backward: Callable[[float], float], points: int = 200) -> np.ndarray:
+def sampled(forward: Profile, backward: Profile, edge: float | None = None) -> Dots:
+    """A profile at a few hundred epsilons, or around the one edge of a two-point loss."""
+    steps = _support(forward, backward) if edge is None else _around(edge)
+    epsilons = (steps * INTERVAL).tolist()
+    return Dots(tuple(steps.tolist()), tuple(map(forward, epsilons)), tuple(map(backward, epsilons)))
+
+
+def dots(forward: Profile, backward: Profile, edge: float | None = None) -> "PLDPmf":
+    """Connect-the-dots: the PLD whose profile joins the given one at chosen epsilons, and so lies above everywhere."""
+    return sampled(forward, backward, edge).joined()
+
+
+def _support(forward: Profile, backward: Profile, points: int = 200) -> np.ndarray:
     """Multiples of the interval from 0 to where delta is negligible, dense near 0 where most of the mass lies."""
     end = INTERVAL
     while end < LARGEST_LOSS and max(forward(end), backward(end)) > 1e-16:

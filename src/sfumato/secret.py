@@ -14,7 +14,8 @@ adversary that cannot break these, which makes every guarantee built on them com
 import hashlib
 import os
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -81,6 +82,7 @@ class Secret:
 
     _key: bytes = field(repr=False)
     protected: bool = True
+    _before: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def fresh(cls) -> Self:
@@ -93,8 +95,14 @@ class Secret:
         check.whole(0, seed=seed)
         return cls(hashlib.blake2b(f"testing only {seed}".encode(), digest_size=32).digest(), protected=False)
 
+    def announced(self, before: Callable[[], None]) -> Self:
+        """The same key, but ``before`` is called, every time, before anything is drawn from it; it may refuse."""
+        return replace(self, _before=before)
+
     def words(self, *context: Context) -> Words:
         """The stream that belongs to a context: parameters, positions, and the integers that will get the noise."""
+        if self._before is not None:
+            self._before()
         return Words(_derive(self._key, b"context", b"".join(self._encode(part) for part in context)))
 
     def _encode(self, part: Context) -> bytes:

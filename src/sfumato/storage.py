@@ -29,13 +29,18 @@ _TYPES = {"responses": pa.int32(), "graph-sketch": pa.float32(), "graph-response
 _PAIRS = ("distances", "graph-noise", "graph-responses")  # one row for each pair of records or vertices
 
 
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A folder beside the wanted one that takes its name only if everything went well; otherwise it is removed."""
+def check_free(path: Path) -> None:
+    """Refuse a place where no new folder can be made."""
     if path.exists() or path.is_symlink():
         raise ReleaseError(f"{path} exists already: choose another name, or remove it first; nothing was written")
     if not path.parent.is_dir():
         raise ReleaseError(f"there is no folder {path.parent} to put the release in; nothing was written")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder beside the wanted one that takes its name only if everything went well; otherwise it is removed."""
+    check_free(path)
     partial = path.parent / f".{path.name}.partial-{secrets.token_hex(8)}"  # named first, so that it is always removed
     try:
         partial.mkdir(mode=0o700)

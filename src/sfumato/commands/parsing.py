@@ -9,6 +9,7 @@ from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.guarantee import Guarantee
+    from sfumato.ledger import Account
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,6 +56,25 @@ def add_promise(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh", action="store_true", help="rest the guarantee on a projection drawn for this release"
     )
+
+
+def add_account(parser: argparse.ArgumentParser) -> None:
+    """The options that say which budget a release is charged to."""
+    parser.add_argument("--ledger", help="charge this ledger: a SQLite file, or a postgresql:// URL (default: none)")
+    parser.add_argument("--dataset", help="the dataset of the ledger (default: its only one)")
+    parser.add_argument("--part", help="the data are this part of a dataset whose parts share no record")
+    parser.add_argument("--convert", action="store_true", help="charge a release of another unit than the cap's")
+
+
+def account(options: Any) -> "Account | None":
+    """The account that the options name; None without a ledger."""
+    if options.ledger is None:
+        if options.dataset is not None or options.part is not None or options.convert:
+            raise ParameterError("--dataset, --part and --convert need --ledger")
+        return None
+    from sfumato.ledger import Ledger
+
+    return Ledger(options.ledger).account(options.dataset, part=options.part, convert=options.convert)
 
 
 def promise(options: Any) -> "Guarantee":

@@ -4,9 +4,11 @@ import argparse
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.asking import summary
-from sfumato.commands.parsing import add_promise, command, promise, tell
+from sfumato.commands.parsing import account, add_account, add_promise, command, promise, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sfumato.guarantee import Guarantee
     from sfumato.mechanism import Recipe
     from sfumato.schema import Schema
@@ -14,9 +16,21 @@ if TYPE_CHECKING:
 
 def add_release(commands: Any) -> None:
     """``sfumato release``, with one subcommand per kind."""
-    kinds = commands.add_parser("release", help="Make a private release of a table.").add_subparsers(
-        required=True, metavar="KIND"
-    )
+    _add_kinds(commands.add_parser("release", help="Make a private release of a table."))
+
+
+def add_price(commands: Any) -> None:
+    """``sfumato ledger price``, with the same kinds and options."""
+    text = "Quote a release before it is made: write `ledger price` in place of `release`."
+    for parser in _add_kinds(commands.add_parser("price", help=text, description=text)):
+        parser.set_defaults(pricing=True)
+        for action in parser._actions:
+            if action.dest == "out":
+                action.required = False
+
+
+def _add_kinds(parser: argparse.ArgumentParser) -> "Iterable[argparse.ArgumentParser]":
+    kinds = parser.add_subparsers(required=True, metavar="KIND")
     _add_sketch(kinds)
     _add_components(kinds)
     _add_responses(kinds)
@@ -24,6 +38,7 @@ def add_release(commands: Any) -> None:
     _add_synthetic(kinds)
     _add_covariance(kinds)
     _add_graph(kinds)
+    return kinds.choices.values()
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +46,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schema", required=True, help="schema file (TOML)")
     parser.add_argument("--out", required=True, help="folder to make")
     add_promise(parser)
+    add_account(parser)
 
 
 def _add_sketch(kinds: Any) -> None:
@@ -210,13 +226,13 @@ def _add_graph(kinds: Any) -> None:
     )
     parser.add_argument("--rows", type=int, help="of the sketch")
     parser.add_argument("--mechanism", choices=("sketch", "noise", "response"), default="sketch", help="default sketch")
+    add_account(parser)
 
 
 def _graph(options: Any) -> None:
     from sfumato.guarantee import Guarantee
     from sfumato.mechanisms.graph import GraphSketch
     from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
-    from sfumato.pipeline import release_to
 
     recipe: Recipe = EdgeNoise(vertices=options.vertices)
     if options.mechanism == "response":
@@ -224,8 +240,7 @@ def _graph(options: Any) -> None:
     elif options.mechanism == "sketch":
         recipe = GraphSketch(rows=options.rows, vertices=options.vertices)
     guarantee = Guarantee(epsilon=options.epsilon, delta=options.delta, unit="edge")
-    made = release_to(options.out, options.data, schema=None, mechanism=recipe, guarantee=guarantee)
-    tell(options, {"release": options.out, "manifest": made}, f"{summary(made)}\nwritten to {options.out}")
+    _make(options, None, recipe, guarantee)
 
 
 def _sketch(options: Any) -> None:
@@ -290,15 +305,47 @@ def _planned(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
 
 
 def _make(
-    options: Any, schema: "Schema", mechanism: "Recipe", guarantee: "Guarantee", facts: dict[str, Any] | None = None
+    options: Any,
+    schema: "Schema | None",
+    mechanism: "Recipe",
+    guarantee: "Guarantee",
+    facts: dict[str, Any] | None = None,
 ) -> None:
     from sfumato.pipeline import release_to
     from sfumato.progress import ProgressLine
     from sfumato.tables import open_table
 
-    with ProgressLine(open_table(options.data, schema).rows) as progress:
-        made = release_to(
-            options.out, options.data, schema=schema, mechanism=mechanism, guarantee=guarantee, progress=progress
-        )
+    terms: dict[str, Any] = {
+        "schema": schema,
+        "mechanism": mechanism,
+        "guarantee": guarantee,
+        "ledger": account(options),
+    }
+    if getattr(options, "pricing", False):
+        _quote(options, terms)
+        return
+    with ProgressLine(None if schema is None else open_table(options.data, schema).rows) as progress:
+        made = release_to(options.out, options.data, progress=progress, **terms)
     told = {"release": options.out, "manifest": made} | (facts or {})
     tell(options, told, f"{summary(made)}\nwritten to {options.out}")
+
+
+def _quote(options: Any, terms: dict[str, Any]) -> None:
+    from sfumato.errors import ParameterError
+    from sfumato.pipeline import price
+
+    if terms["ledger"] is None:
+        raise ParameterError("a price is what a release costs of a budget: say which (--ledger)")
+    quotes = price(options.data, **terms)
+    lines = [
+        f"of {q.cap.describe()}:\n  spent {q.before.epsilon:.4g}; with this release {q.after.epsilon:.4g} "
+        f"({q.after.bound} composition{f', counted {q.times} times' if q.times > 1 else ''}): "
+        f"{'it fits' if q.fits else 'IT DOES NOT FIT'}"
+        for q in quotes
+    ]
+    facts = [
+        {"cap": q.cap.describe(), "before": q.before.epsilon, "after": q.after.epsilon, "bound": q.after.bound}
+        | {"fits": q.fits, "times": q.times}
+        for q in quotes
+    ]
+    tell(options, {"quotes": facts}, "\n".join(lines))

@@ -21,7 +21,7 @@ off (basic composition).
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import linalg
@@ -38,9 +38,6 @@ from sfumato.mechanisms.second_moment import BITS, CentredGrid, SecondMoment
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 CovarianceNoise = Literal["gaussian", "laplace", "sketch"]
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows beside a sketch
@@ -173,21 +170,19 @@ def _count(exact: Integers, grid: CentredGrid) -> int:
 # ---- sketches -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A loss beside a pure one: at epsilon the first has what the second leaves of it (basic composition)."""
+@dataclass(frozen=True, slots=True, init=False)
+class Beside(Composed):
+    """A sketch beside a count with Laplace noise, in basic composition: quick, and enough to calibrate by."""
 
-    loss: ChiSquare
-    pure: float
+    def __init__(self, sketch: ChiSquare, pure: float) -> None:
+        Composed.__init__(self, [sketch, Laplace(pure, 1.0)])
 
     def delta(self, epsilon: float) -> float:
-        """The first's at epsilon - pure."""
-        left = math.nextafter(epsilon - self.pure, 0.0)
-        return self.loss.delta(left) if left > 0 else 1.0
-
-    def pld(self) -> "PrivacyLossDistribution":
-        """The composition with Laplace noise."""
-        return Composed([self.loss, Laplace(self.pure, 1.0)]).pld()
+        """The sketch's at what the count leaves of epsilon."""
+        sketch, count = self.losses
+        assert isinstance(count, Laplace)
+        left = math.nextafter(epsilon - count.sensitivity, 0.0)
+        return sketch.delta(left) if left > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

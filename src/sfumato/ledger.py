@@ -1,0 +1,359 @@
+"""The budget ledger: datasets with caps, and what every release of them has spent.
+
+Formal guarantee: the releases of a dataset that were reserved and not voided together satisfy each of its caps, by
+composition (``accounting``), whatever processes made them and however they ended. Reserving checks and writes in one
+transaction that excludes all others. A reservation is spent from that moment; ``draw`` is written before the first
+random word of a release is drawn, and only a reservation without it, which can then never be drawn, may be voided.
+"""
+
+import hashlib
+import hmac
+import json
+import math
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from sfumato import accounting, check, conversion, recorded
+from sfumato.accounting import COMPOSITIONS, Charge, Composition, Total
+from sfumato.budget import Dataset, Quote, Request, Spent, protects, read_dataset
+from sfumato.calibration import least_epsilon
+from sfumato.conversion import Cap
+from sfumato.errors import BudgetError, LedgerError
+from sfumato.guarantee import Guarantee
+from sfumato.journal import Entry, Journal
+from sfumato.loss import Loss
+from sfumato.manifest import Manifest, describe_guarantee
+
+_SPENDING = ("dataset", "cap", "reserve", "void")
+_ATTEMPTS = 1000
+
+
+class Ledger:
+    """The budgets at a place: the path of a SQLite file, or a postgresql:// URL."""
+
+    def __init__(self, where: str | os.PathLike[str]) -> None:
+        self.journal = Journal(where)
+
+    @classmethod
+    def create(cls, where: str | os.PathLike[str]) -> Self:
+        """Open a ledger, which is made if it is not there."""
+        ledger = cls(where)
+        ledger.journal.create()
+        return ledger
+
+    def add_dataset(
+        self, name: str, cap: Guarantee | Cap, *, composition: Composition = "tight", parts_by: str | None = None
+    ) -> Dataset:
+        """Enter a dataset with its first cap.
+
+        composition : how releases add up; see ``accounting``. ``tight`` holds if the sizes of releases are not chosen
+                      by looking at earlier ones; ``basic``, ``advanced`` and ``gaussian`` hold in any case.
+        parts_by    : a public id by which the records fall into parts that are released one by one; a neighbour keeps
+                      its id, so one record spends in its own part only.
+        """
+        _check_name(name)
+        check.one_of(COMPOSITIONS, composition=composition)
+
+        def absent(entries: list[Entry]) -> None:
+            if any(e.dataset == name for e in entries):
+                raise LedgerError(f"{self.journal.name} has a dataset {name!r} already: see `sfumato ledger show`")
+
+        self.journal.append(name, "dataset", {"composition": composition, "parts_by": parts_by}, absent)
+        return self.set_cap(name, cap)
+
+    def set_cap(self, name: str, cap: Guarantee | Cap) -> Dataset:
+        """Set the cap of a unit; it can be raised or lowered later, on record, but what it protects stays the same."""
+        new = Cap(cap) if isinstance(cap, Guarantee) else cap
+
+        def possible(entries: list[Entry]) -> None:
+            dataset = read_dataset(name, entries, self.journal.name)
+            same = [old for old in dataset.caps if old.key == new.key]
+            if dataset.releases and not same:
+                raise LedgerError(f"releases of {name!r} were made already, so no cap for another unit can be added")
+            if same and protects(same[0]) != protects(new):
+                raise LedgerError(f"the cap of {name!r} for this unit protects {same[0].describe()}, which stays so")
+
+        body = {"guarantee": describe_guarantee(new.guarantee), "attributes": new.attributes}
+        self.journal.append(name, "cap", body, possible)
+        return self.dataset(name)
+
+    def dataset(self, name: str) -> Dataset:
+        """One dataset with all its releases."""
+        return read_dataset(name, self.journal.entries(), self.journal.name)
+
+    def datasets(self) -> list[Dataset]:
+        """All datasets, in the order they were entered."""
+        entries = self.journal.entries()
+        return [read_dataset(e.dataset, entries, self.journal.name) for e in entries if e.kind == "dataset"]
+
+    def account(self, dataset: str | None = None, *, part: str | None = None, convert: bool = False) -> "Account":
+        """What releases are charged to; the only dataset if none is named.
+
+        part    : the part of the data that will be released, if the dataset has parts.
+        convert : charge releases of another unit too, by the number of their units that one of the cap's can be.
+        """
+        found = self.datasets() if dataset is None else [self.dataset(dataset)]
+        if len(found) != 1:
+            raise LedgerError(f"{self.journal.name} has {len(found)} datasets: name one (--dataset)")
+        if part is not None and found[0].parts_by is None:
+            raise LedgerError(f"the dataset {found[0].name!r} has no parts: enter it with parts_by, the public id")
+        return Account(self, found[0].name, part, convert)
+
+    def admit(self, name: str, schema: str, source: str) -> None:
+        """Say, on record, that another schema or source is the same dataset, and spends the same budget."""
+        fingerprints = {"schema": self.fingerprint("schema", schema), "source": self.fingerprint("source", source)}
+
+        def known(entries: list[Entry]) -> None:
+            read_dataset(name, entries, self.journal.name)
+
+        self.journal.append(name, "admit", fingerprints, known)
+
+    def fingerprint(self, kind: str, text: str) -> str:
+        """A keyed hash: whoever has no access to the ledger cannot guess what it stands for."""
+        return hmac.new(self.journal.key, f"{kind}\0{text}".encode(), hashlib.sha256).hexdigest()
+
+    def void(self, number: int, reason: str) -> None:
+        """Give back a reservation that was never drawn, and never will be.
+
+        Sound, because a release asks ``draw`` before its first random word, and draw refuses a void reservation.
+        """
+        check.whole(1, number=number)
+        if not reason.strip():
+            raise LedgerError("a reservation is voided for a reason, which is kept: say why")
+        self._mark(number, "void", {"reason": reason}, {"reserved"})
+
+    def confirm(self, number: int, digest: str) -> None:
+        """Record the digest of a release that was written but not committed before its process ended."""
+        self._mark(number, "commit", {"digest": digest}, {"drawn"})
+
+    def check_release(self, manifest: Manifest) -> Spent:
+        """The reservation that a release was charged to; refuses one that says so wrongly, or that was never drawn."""
+        told = manifest.get("ledger")
+        if told is None:
+            raise LedgerError("this release was charged to no ledger, and says so")
+        entry = next((e for e in self.journal.entries() if e.number == told["entry"]), None)
+        if entry is None or (entry.hash, entry.dataset, entry.kind) != (told["hash"], told["dataset"], "reserve"):
+            raise LedgerError(f"{self.journal.name} has no entry for this release: it belongs to another ledger")
+        spent = next(s for s in self.dataset(entry.dataset).releases if s.number == entry.number)
+        if spent.state == "void":
+            raise LedgerError(
+                f"reservation {spent.number}, to which this release was charged, is void: it should not exist"
+            )
+        return spent
+
+    def confirm_release(self, manifest: Manifest) -> int:
+        """Record a release that was written whole but not committed before its process ended."""
+        spent = self.check_release(manifest)
+        self.confirm(spent.number, manifest["digest"])
+        return spent.number
+
+    def verify(self) -> tuple[int, str]:
+        """Check the chain of entries; how many there are, and the last hash."""
+        found = self.journal.verify()
+        self.datasets()
+        return found
+
+    def _mark(self, number: int, kind: str, body: dict[str, Any], states: set[str]) -> None:
+        name = next((e.dataset for e in self.journal.entries() if (e.number, e.kind) == (number, "reserve")), None)
+        if name is None:
+            raise LedgerError(f"{self.journal.name} has no reservation {number}")
+
+        def possible(entries: list[Entry]) -> None:
+            releases = read_dataset(name, entries, self.journal.name).releases
+            state = next(s.state for s in releases if s.number == number)
+            if state not in states:
+                raise LedgerError(f"reservation {number} of {name!r} is {state}, so it cannot be {_PAST[kind]}")
+
+        self.journal.append(name, kind, {"reservation": number} | body, possible)
+
+
+_PAST = {"void": "voided", "draw": "drawn from", "commit": "committed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where a release is charged: a dataset of a ledger, or a part of it. Made by ``Ledger.account``."""
+
+    ledger: Ledger
+    name: str
+    part: str | None = None
+    convert: bool = False
+
+    def price(self, request: Request) -> list[Quote]:
+        """What a release would cost, cap by cap; nothing is written."""
+        return self._quotes(self.ledger.dataset(self.name), request)[0]
+
+    def reserve(self, request: Request) -> "Reservation":
+        """Spend what a release will cost, durably; raises BudgetError if it does not fit.
+
+        The price is computed without holding the others up; the entry is written only if nothing was spent meanwhile.
+        """
+        for _ in range(_ATTEMPTS):
+            entries = self.ledger.journal.entries()
+            dataset = read_dataset(self.name, entries, self.ledger.journal.name)
+            sources = self._sources(dataset, entries, request)
+            quotes, charges = self._quotes(dataset, request)
+            if not all(quote.fits for quote in quotes):
+                raise self._refusal(dataset, request, quotes)
+            body = {
+                "mechanism": request.mechanism,
+                "guarantee": describe_guarantee(request.guarantee),
+                "part": self.part,
+                "loss": recorded.to_json(recorded.tabulated(request.loss)),
+                "charges": [
+                    {"times": q.times} | ({} if c.mu == math.inf else {"mu": c.mu, "tail": c.tail})
+                    for q, c in zip(quotes, charges, strict=True)
+                ],
+                "spent": [_total_json(q.after) for q in quotes],
+            } | sources
+            try:
+                entry = self.ledger.journal.append(self.name, "reserve", body, _unmoved(self.name, entries))
+            except _Moved:
+                continue
+            return Reservation(self.ledger, self.name, entry.number, entry.hash)
+        raise LedgerError(f"{self.ledger.journal.name} is too busy: others kept spending meanwhile; try again")
+
+    def _quotes(self, dataset: Dataset, request: Request) -> tuple[list[Quote], list[Charge]]:
+        if not dataset.caps:
+            raise LedgerError(f"the dataset {self.name!r} has no cap: set one with `sfumato ledger cap`")
+        quotes, charges = [], []
+        loss = recorded.tabulated(request.loss)
+        for place, cap in enumerate(dataset.caps):
+            times = self._times(cap, request)
+            charge = _charge(request.guarantee, loss, times, dataset.composition)
+            books, (epsilon, delta) = dataset.books(place, self.part), (cap.guarantee.epsilon, cap.guarantee.delta)
+            longer = [book.and_(charge) for book in books]
+            fits = all(book.fits(epsilon, delta) for book in longer)
+            before, after = accounting.worst(books, delta), accounting.worst(longer, delta)
+            quotes.append(Quote(cap, before, after, fits, times))
+            charges.append(charge)
+        return quotes, charges
+
+    def _times(self, cap: Cap, request: Request) -> int:
+        times = conversion.units(request.guarantee, cap, request.columns)
+        if times > 1 and not self.convert:
+            raise LedgerError(
+                f"{self.name!r} is capped at {cap.describe()}: this release, of unit={request.guarantee.unit!r} and "
+                f"neighbours={request.guarantee.neighbours!r}, would count {times} times; say --convert (convert=True) "
+                "to charge it so, or release with the unit of the cap"
+            )
+        return times
+
+    def _sources(self, dataset: Dataset, entries: list[Entry], request: Request) -> dict[str, str]:
+        """The fingerprints of schema and source; refuses those of another dataset."""
+        made = {
+            "schema": self.ledger.fingerprint("schema", request.schema),
+            "source": self.ledger.fingerprint("source", request.source),
+        }
+        if dataset.sources and (made["schema"], made["source"]) not in dataset.sources:
+            raise LedgerError(
+                f"{self.name!r} was released from another file or with another schema before: if these are the same "
+                "people's data, say so with `sfumato ledger admit`; if not, enter a dataset of its own"
+            )
+        others = {e.dataset for e in entries if e.body.get("source") == made["source"]} - {self.name}
+        if not dataset.sources and others and not request.source.startswith("memory"):
+            raise LedgerError(
+                f"this file is accounted for as {min(others)!r} already: charge it there, or say with `sfumato "
+                f"ledger admit` that {self.name!r} is something else"
+            )
+        return made
+
+    def _refusal(self, dataset: Dataset, request: Request, quotes: list[Quote]) -> BudgetError:
+        def room(share: float) -> bool:
+            charges = self._smaller(dataset, request, share)
+            return all(
+                book.and_(charge).fits(cap.guarantee.epsilon, cap.guarantee.delta)
+                for place, (cap, charge) in enumerate(zip(dataset.caps, charges, strict=True))
+                for book in dataset.books(place, self.part)
+            )
+
+        share = accounting.largest_epsilon(room, 1.0)
+        wanted, delta = request.guarantee.epsilon, request.guarantee.delta
+        left = accounting.rounded_down(least_epsilon(request.loss_at(1 / share), delta)) if share else 0.0
+        full = next(quote for quote in quotes if not quote.fits)
+        advice = f"the largest epsilon that would still fit is {left:g}" if left else "nothing of this kind would fit"
+        return BudgetError(
+            f"{self.name!r} has spent {full.before.epsilon:.4g} of epsilon {full.cap.guarantee.epsilon:g} at delta "
+            f"{full.cap.guarantee.delta:g}; this release, of epsilon {wanted:g}, would bring it to "
+            f"{full.after.epsilon:.4g}: {advice}",
+            requested=wanted,
+            remaining=left,
+        )
+
+    def _smaller(self, dataset: Dataset, request: Request, share: float) -> list[Charge]:
+        """The charges of the same release with 1/share times the noise."""
+        loss = request.loss_at(1 / share)
+        epsilon = least_epsilon(loss, request.guarantee.delta)
+        promise = replace(request.guarantee, epsilon=epsilon)
+        return [_charge(promise, loss, self._times(cap, request), dataset.composition) for cap in dataset.caps]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Budget that is spent, for one release. ``draw`` before the first random word, ``commit`` when it is written."""
+
+    ledger: Ledger
+    name: str
+    number: int
+    hash: str
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _drawn: list[bool] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether something may have been drawn."""
+        return bool(self._drawn)
+
+    def draw(self) -> None:
+        """Say, durably and once, that randomness is about to be drawn; refused if the reservation was voided."""
+        with self._lock:
+            if not self._drawn:
+                self.ledger._mark(self.number, "draw", {}, {"reserved"})
+                self._drawn.append(True)
+
+    def commit(self, digest: str) -> None:
+        """Record the digest of what was released."""
+        self.draw()
+        self.ledger.confirm(self.number, digest)
+
+    def describe(self) -> str:
+        """What remains of it after a failure."""
+        if self.drawn:
+            return f"reservation {self.number} of {self.name!r} stays spent, for noise was drawn"
+        return f"reservation {self.number} of {self.name!r} stays spent until it is voided (`sfumato ledger void`)"
+
+
+class _Moved(Exception):  # noqa: N818 - no error, a reason to try again
+    """Something was spent between the price and the entry."""
+
+
+def _unmoved(name: str, seen: list[Entry]) -> Callable[[list[Entry]], None]:
+    known = [e.number for e in seen if e.dataset == name and e.kind in _SPENDING]
+
+    def check_(entries: list[Entry]) -> None:
+        if known != [e.number for e in entries if e.dataset == name and e.kind in _SPENDING]:
+            raise _Moved
+
+    return check_
+
+
+def _charge(guarantee: Guarantee, loss: Loss, times: int, composition: Composition) -> Charge:
+    charge = Charge.of(guarantee.epsilon, guarantee.delta, loss, times)
+    return charge.majorised() if composition == "gaussian" else charge
+
+
+def _total_json(total: Total) -> dict[str, Any]:
+    return {"epsilon": None if total.epsilon == math.inf else total.epsilon, "bound": total.bound}
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise LedgerError("a dataset has a name of at most 200 printable characters")
+
+
+def schema_text(fields: dict[str, Any] | None) -> str:
+    """A schema as a text to fingerprint."""
+    return json.dumps(fields, sort_keys=True)
