@@ -14,6 +14,7 @@ after a lucky outcome, and bounds can be switched. The other three, each used al
 however every release is chosen (Rogers et al. 2016; Whitehouse et al. 2023). Proofs: docs/mathematics.md, section 15.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -167,6 +168,7 @@ def _least(loss: Loss, delta: float) -> float:
         return math.inf
 
 
+@functools.lru_cache(maxsize=256)
 def majorant(loss: Loss, tail: float) -> float:
     """The least mu (to one part in 10^4) whose Gaussian profile lies above that of a loss, but for ``tail``; or inf.
 
@@ -224,7 +226,10 @@ def _by_grid(loss: Loss, tail: float) -> float:
 
 
 def largest_epsilon(room: Callable[[float], bool], highest: float) -> float:
-    """The largest epsilon below ``highest`` for which there is room, to one part in 500, rounded down; 0 if none."""
+    """The largest epsilon below ``highest`` for which there is room, to one part in 500; 0 if none.
+
+    A rounder number is taken where there is one as large, so that 1 is said to be left, and not 0.998.
+    """
     low, high = 0.0, highest
     for _ in range(60):
         if low > 0 and high - low <= high / 500:
@@ -233,7 +238,18 @@ def largest_epsilon(room: Callable[[float], bool], highest: float) -> float:
         if middle < highest * 1e-6:
             return 0.0
         low, high = (middle, high) if room(middle) else (low, middle)
-    return rounded_down(low)
+    nearby = round_number(low, high)
+    return nearby if nearby is not None and room(nearby) else rounded_down(low)
+
+
+def round_number(low: float, high: float) -> float | None:
+    """The number of fewest digits, at most three, from low to a little above high."""
+    for digits in (1, 2, 3):
+        places = digits - 1 - math.floor(math.log10(low))
+        found = math.ceil(low * 10**places) / 10**places
+        if found <= high * (1 + 1e-4):
+            return float(found)
+    return None
 
 
 def rounded_down(value: float) -> float:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from sfumato import accounting, check, conversion, recorded
 from sfumato.accounting import COMPOSITIONS, Charge, Composition, Total
 from sfumato.budget import Dataset, Quote, Request, Spent, protects, read_dataset
-from sfumato.calibration import least_epsilon
+from sfumato.calibration import least_epsilon, least_level
 from sfumato.conversion import Cap
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.guarantee import Guarantee
@@ -262,17 +262,7 @@ class Account:
         return made
 
     def _refusal(self, dataset: Dataset, request: Request, quotes: list[Quote]) -> BudgetError:
-        def room(share: float) -> bool:
-            charges = self._smaller(dataset, request, share)
-            return all(
-                book.and_(charge).fits(cap.guarantee.epsilon, cap.guarantee.delta)
-                for place, (cap, charge) in enumerate(zip(dataset.caps, charges, strict=True))
-                for book in dataset.books(place, self.part)
-            )
-
-        share = accounting.largest_epsilon(room, 1.0)
-        wanted, delta = request.guarantee.epsilon, request.guarantee.delta
-        left = accounting.rounded_down(least_epsilon(request.loss_at(1 / share), delta)) if share else 0.0
+        wanted, left = request.guarantee.epsilon, self._room(dataset, request)
         full = next(quote for quote in quotes if not quote.fits)
         advice = f"the largest epsilon that would still fit is {left:g}" if left else "nothing of this kind would fit"
         return BudgetError(
@@ -283,12 +273,33 @@ class Account:
             remaining=left,
         )
 
-    def _smaller(self, dataset: Dataset, request: Request, share: float) -> list[Charge]:
-        """The charges of the same release with 1/share times the noise."""
-        loss = request.loss_at(1 / share)
-        epsilon = least_epsilon(loss, request.guarantee.delta)
-        promise = replace(request.guarantee, epsilon=epsilon)
-        return [_charge(promise, loss, self._times(cap, request), dataset.composition) for cap in dataset.caps]
+    def _room(self, dataset: Dataset, request: Request) -> float:
+        """The largest epsilon that the same release could have with more noise, rounded down."""
+        delta = request.guarantee.delta
+        books = [dataset.books(place, self.part) for place in range(len(dataset.caps))]
+
+        def fits(loss: Loss, epsilon: float) -> bool:
+            promise = replace(request.guarantee, epsilon=epsilon)
+            for cap, several in zip(dataset.caps, books, strict=True):
+                charge = _charge(promise, loss, self._times(cap, request), dataset.composition)
+                if not all(book.and_(charge).fits(cap.guarantee.epsilon, cap.guarantee.delta) for book in several):
+                    return False
+            return True
+
+        def smaller(share: float) -> bool:
+            loss = request.loss_at(1 / share)
+            return fits(loss, least_epsilon(loss, delta))
+
+        share = accounting.largest_epsilon(smaller, 1.0)
+        if share == 0:
+            return 0.0
+        found = least_epsilon(request.loss_at(1 / share), delta)
+        nearby = accounting.round_number(found, found * (1 + 1 / 400))
+        if nearby is not None:
+            level = least_level(request.loss_at, nearby, delta, start=1 / share)
+            if fits(request.loss_at(level), nearby):
+                return nearby
+        return accounting.rounded_down(found)
 
 
 @dataclass(frozen=True, slots=True)

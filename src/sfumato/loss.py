@@ -29,7 +29,9 @@ _STRONG = 6.0
 
 
 class Loss(Protocol):
-    """The privacy loss of one run."""
+    """The privacy loss of one run: a frozen value."""
+
+    def __hash__(self) -> int: ...
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on the hockey-stick divergence at ``epsilon`` >= 0 over all pairs of neighbours."""
@@ -267,7 +269,7 @@ class Composed:
 
     def pld(self) -> "PrivacyLossDistribution":
         """The convolution of the parts; equal parts are raised to a power at once."""
-        return _composed_pld(tuple(sorted(self.losses, key=repr)))
+        return _composed_pld(frozenset(Counter(self.losses).items()))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -383,7 +385,7 @@ def _fresh_laplace_pld(loss: FreshLaplace) -> "PrivacyLossDistribution":
 def _chi_square_pld(loss: ChiSquare) -> "PrivacyLossDistribution":
     adding, removing = pld.dots(loss._adding, loss._removing), pld.dots(loss._removing, loss._adding)
     if loss.neighbours == "replace":
-        return pld.symmetric(adding.compose(removing))
+        return pld.symmetric(adding.to_dense_pmf().compose(removing.to_dense_pmf()))  # sparse ones answer slowly
     return pld.library("privacy_loss_distribution").PrivacyLossDistribution(removing, adding)
 
 
@@ -393,7 +395,8 @@ def _response_pld(loss: Response) -> "PrivacyLossDistribution":
 
 
 @_remember
-def _composed_pld(losses: tuple[Loss, ...]) -> "PrivacyLossDistribution":
-    counts = Counter(losses)
-    parts = [loss.pld() if count == 1 else loss.pld().self_compose(count) for loss, count in counts.items()]
+def _composed_pld(counts: frozenset[tuple[Loss, int]]) -> "PrivacyLossDistribution":
+    """Parts in the order of their spelling, so that the order in which they came leaves no trace."""
+    ordered = sorted(counts, key=repr)
+    parts = [loss.pld() if count == 1 else loss.pld().self_compose(count) for loss, count in ordered]
     return functools.reduce(lambda a, b: a.compose(b), parts)

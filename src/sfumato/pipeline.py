@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato import cells, storage
 from sfumato.budget import Quote, Request
-from sfumato.calibration import Calibrated, calibrate
+from sfumato.calibration import Calibrated, calibrate, least_epsilon
 from sfumato.edges import EdgeRows, open_edges
 from sfumato.errors import ParameterError, ReleaseError, SchemaError, SfumatoError
 from sfumato.guarantee import Guarantee
@@ -226,11 +226,13 @@ def _account(ledger: Ledger | Account) -> Account:
 
 def _request(calibrated: Calibrated[Prepared], name: str, schema: Schema | None, source: str) -> Request:
     """What a ledger needs to know; where a mechanism does not keep its claim, what it costs in truth."""
-    prepared, level = calibrated.mechanism, calibrated.level
+    prepared, level, promise = calibrated.mechanism, calibrated.level, calibrated.guarantee
     loss = getattr(prepared, "true_loss", prepared.loss)
+    if loss(level).delta(promise.epsilon) > promise.delta:
+        promise = replace(promise, epsilon=least_epsilon(loss(level), promise.delta))
     columns = 1 if schema is None else sum(column.kind != "id" for column in schema.columns)
     fields = schema_text(None if schema is None else schema.to_dict())
-    return Request(name, calibrated.guarantee, loss(level), lambda times: loss(level * times), columns, fields, source)
+    return Request(name, promise, loss(level), lambda times: loss(level * times), columns, fields, source)
 
 
 def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None) -> Iterator[str]:

@@ -81,7 +81,8 @@ def sampled(forward: Profile, backward: Profile, edge: float | None = None) -> D
     """A profile at a few hundred epsilons, or around the one edge of a two-point loss."""
     steps = _support(forward, backward) if edge is None else _around(edge)
     epsilons = (steps * INTERVAL).tolist()
-    return Dots(tuple(steps.tolist()), tuple(map(forward, epsilons)), tuple(map(backward, epsilons)))
+    found = tuple(map(forward, epsilons))
+    return Dots(tuple(steps.tolist()), found, found if backward == forward else tuple(map(backward, epsilons)))
 
 
 def dots(forward: Profile, backward: Profile, edge: float | None = None) -> "PLDPmf":
@@ -92,7 +93,7 @@ def dots(forward: Profile, backward: Profile, edge: float | None = None) -> "PLD
 def _support(forward: Profile, backward: Profile, points: int = 200) -> np.ndarray:
     """Multiples of the interval from 0 to where delta is negligible, dense near 0 where most of the mass lies."""
     end = INTERVAL
-    while end < LARGEST_LOSS and max(forward(end), backward(end)) > 1e-16:
+    while end < LARGEST_LOSS and (forward(end) > 1e-16 or (backward != forward and backward(end) > 1e-16)):
         end *= 1.5
     end = min(end, LARGEST_LOSS)
     spread = 4.0

@@ -4,6 +4,7 @@ Laws that are cheap to compose are written by their parameters. Others are writt
 (``Tabulated``): upper bounds at a few hundred epsilons, computed once, in ball arithmetic, when budget is reserved.
 """
 
+import functools
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ class Tabulated:
         return pld.library("privacy_loss_distribution").PrivacyLossDistribution(self.dots.turned().joined(), forward)
 
 
+@functools.lru_cache(maxsize=256)
 def tabulated(loss: Loss) -> Loss:
     """A loss in the words of a ledger: itself where its parameters say all, its profile in a table otherwise."""
     if isinstance(loss, (*_BY_PARAMETERS.values(), Tabulated)):

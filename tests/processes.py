@@ -1,0 +1,91 @@
+"""What real processes do with a ledger, for the tests of crashes and races: each runs in a process of its own."""
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+
+from sfumato import journal, ledger, storage
+from sfumato.errors import BudgetError
+from sfumato.guarantee import Guarantee
+from sfumato.ledger import Ledger
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.pipeline import release, release_to
+from sfumato.schema import Schema
+from sfumato.secret import Secret
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [
+        "sfumato.pipeline",
+        "sfumato.mechanisms.sketch",
+        "sqlalchemy.dialects.postgresql.psycopg",
+        "psycopg",
+        "scipy.stats",
+    ]
+)
+ROWS = np.random.default_rng(1).random((200, 8))
+TERMS = {
+    "schema": Schema.reals(8, low=0, high=1),
+    "mechanism": Sketch(dimension=4, seed=1),
+    "guarantee": Guarantee(epsilon=1.0),
+}
+STEPS = {
+    "before reserving": (journal.Journal, "append", "before"),
+    "after reserving": (ledger.Account, "reserve", "after"),
+    "before drawing": (ledger.Reservation, "draw", "before"),
+    "during the noise": (storage, "write_numbers", "after"),
+    "before the manifest": (storage, "finish", "before"),
+    "before the new name": (Path, "rename", "before"),
+    "before committing": (ledger.Reservation, "commit", "before"),
+    "after committing": (ledger.Reservation, "commit", "after"),
+}
+
+
+def _kill(*_args, **_kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _deadly(step):
+    """Make a step of a release the last one of this process."""
+    owner, name, when = STEPS[step]
+    original = getattr(owner, name)
+
+    def ending(*args, **kwargs):
+        result = original(*args, **kwargs)
+        _kill()
+        return result
+
+    setattr(owner, name, _kill if when == "before" else ending)
+
+
+def release_once(where, out, step=None, ready=None):
+    """A release that is charged; it leaves a mark beside its folder before it draws its first word."""
+    words = Secret.words
+
+    def marked(self, *context):
+        found = words(self, *context)
+        Path(f"{out}.drew").touch()
+        return found
+
+    Secret.words = marked
+    if step is not None:
+        _deadly(step)
+    if ready is not None:
+        ready.set()
+    release_to(out, ROWS, ledger=Ledger(where), **TERMS)
+
+
+def spend_the_last(where, rounds, barrier, wins):
+    """Round after round, everybody tries to spend the last unit of that round's dataset at once."""
+    for number in range(rounds):
+        account = Ledger(where).account(f"round {number}")
+        barrier.wait()
+        try:
+            release(ROWS, ledger=account, **TERMS)
+        except BudgetError:
+            continue
+        wins.put((number, os.getpid()))
+    wins.put(None)

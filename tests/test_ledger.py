@@ -1,0 +1,552 @@
+import sqlite3
+
+import numpy as np
+import pytest
+
+import sfumato
+from sfumato.budget import Request
+from sfumato.cli import main
+from sfumato.conversion import Cap, units
+from sfumato.errors import BudgetError, LedgerError, ParameterError, ReleaseError
+from sfumato.guarantee import Change, Guarantee
+from sfumato.ledger import Ledger
+from sfumato.loss import FreshGaussian, Gaussian, Laplace
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.mechanisms.synthetic import Synthetic
+from sfumato.pipeline import price, release, release_to
+from sfumato.rows import TableRows
+from sfumato.schema import Schema
+from sfumato.secret import Secret
+
+SCHEMA = Schema.reals(3, low=0, high=1)
+ROWS = np.random.default_rng(1).random((20, 3))
+SKETCH = Sketch(dimension=2, seed=1)
+
+
+def pure(epsilon, unit="record", **fields):
+    return Guarantee(epsilon=epsilon, unit=unit, **fields)
+
+
+def request(epsilon=1.0, source="memory", schema="{}", **fields):
+    guarantee = pure(epsilon, **fields)
+    return Request(
+        "Sketch", guarantee, Laplace(epsilon, 1.0), lambda t: Laplace(epsilon, t), 3, schema=schema, source=source
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger.create(tmp_path / "budget.db")
+    made.add_dataset("people", pure(3.0))
+    return made
+
+
+def made(ledger, epsilon=1.0, **terms):
+    return release(ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(epsilon), ledger=ledger, **terms)
+
+
+def states(ledger, name="people"):
+    return [spent.state for spent in ledger.dataset(name).releases]
+
+
+# ---- the life of a release -------------------------------------------------------------------------------------------
+
+
+def test_a_release_is_reserved_drawn_and_committed(ledger):
+    manifest = made(ledger).manifest
+    kinds = [entry.kind for entry in ledger.journal.entries()]
+    assert kinds == ["dataset", "cap", "reserve", "draw", "commit"]
+    assert manifest["accounted"]
+    assert manifest["ledger"] == {"dataset": "people", "entry": 3, "hash": ledger.journal.entries()[2].hash}
+    assert not any("no ledger" in warning for warning in manifest["warnings"])
+    assert ledger.dataset("people").releases[0].note == manifest["digest"]
+    assert ledger.check_release(manifest).number == 3
+
+
+def test_without_a_ledger_the_manifest_says_that_nothing_was_accounted_for():
+    manifest = made(None).manifest
+    assert not manifest["accounted"]
+    assert "ledger" not in manifest
+    assert any("no ledger" in warning for warning in manifest["warnings"])
+
+
+def test_what_does_not_fit_is_refused_before_a_row_is_read(ledger, monkeypatch):
+    made(ledger, 2.0)
+    monkeypatch.setattr(TableRows, "map", lambda *_: pytest.fail("rows were read"))
+    with pytest.raises(BudgetError, match=r"has spent 2 of epsilon 3 at delta 0; .* still fit is 1$") as caught:
+        made(ledger, 1.5)
+    assert (caught.value.requested, caught.value.remaining) == (1.5, 1.0)
+    assert states(ledger) == ["committed"]
+
+
+def test_what_the_message_says_would_fit_does_fit(tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", Guarantee(epsilon=2.0, delta=1e-6))
+    terms = {"schema": SCHEMA, "mechanism": Sketch(dimension=2, noise="gaussian", seed=1), "ledger": ledger}
+    release(ROWS, guarantee=Guarantee(epsilon=1.0, delta=2e-7), **terms)
+    with pytest.raises(BudgetError) as caught:
+        release(ROWS, guarantee=Guarantee(epsilon=5.0, delta=2e-7), **terms)
+    left = caught.value.remaining
+    assert 1.3 < left < 1.9
+    release(ROWS, guarantee=Guarantee(epsilon=left, delta=2e-7), **terms)
+    assert ledger.dataset("people").total(0).epsilon <= 2.0
+
+
+def test_when_nothing_fits_the_message_says_so(ledger):
+    made(ledger, 3.0)
+    with pytest.raises(BudgetError, match="nothing of this kind would fit") as caught:
+        made(ledger)
+    assert caught.value.remaining == 0
+
+
+def test_a_failure_after_the_draw_stays_spent_and_says_so(ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.storage.finish", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left")))
+    with pytest.raises(ReleaseError, match="reservation 3 of 'people' stays spent, for noise was drawn"):
+        release_to(tmp_path / "r", ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(1.0), ledger=ledger)
+    assert states(ledger) == ["drawn"]
+    with pytest.raises(LedgerError, match="is drawn, so it cannot be voided"):
+        ledger.void(3, "I would like it back")
+
+
+def test_a_failure_before_the_draw_can_be_voided_once_with_a_reason(ledger):
+    empty = np.empty((0, 3))
+    with pytest.raises(ReleaseError, match="stays spent until it is voided"):
+        release(empty, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(3.0), ledger=ledger)
+    with pytest.raises(BudgetError):
+        made(ledger)
+    with pytest.raises(LedgerError, match="for a reason"):
+        ledger.void(3, " ")
+    ledger.void(3, "the file was empty")
+    assert states(ledger) == ["void"]
+    with pytest.raises(LedgerError, match="is void, so it cannot be voided"):
+        ledger.void(3, "again")
+    made(ledger, 3.0)
+
+
+def test_a_reservation_that_was_voided_can_never_be_drawn_from(ledger):
+    reservation = ledger.account("people").reserve(request())
+    ledger.void(reservation.number, "the process seemed dead")
+    secret = Secret.fresh().announced(reservation.draw)
+    with pytest.raises(LedgerError, match="is void, so it cannot be drawn from"):
+        secret.words("noise")
+    with pytest.raises(LedgerError):
+        reservation.commit("0" * 64)
+
+
+def test_every_draw_of_a_release_is_announced(ledger, monkeypatch):
+    """The twin that forgets to announce draws without an entry, and this test sees it."""
+    order = []
+    monkeypatch.setattr("sfumato.ledger.Reservation.draw", lambda _: order.append("draw"))
+    original = Secret._encode
+    monkeypatch.setattr(Secret, "_encode", lambda *a: order.append("words") or original(*a))
+    with pytest.raises(LedgerError):  # nothing was marked as drawn, so nothing can be committed
+        made(ledger)
+    assert order[0] == "draw"
+    assert "words" in order
+
+
+def test_test_noise_is_never_charged(ledger):
+    with pytest.raises(ParameterError, match="test noise"):
+        made(ledger, secret=Secret.for_testing(1))
+    assert states(ledger) == []
+
+
+def test_a_mechanism_that_does_not_keep_its_claim_is_charged_what_it_costs(tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", pure(1.2))
+    schema, rows = Schema.reals(8, low=-1, high=1), np.random.default_rng(2).normal(size=(30, 8))
+    published = Synthetic(dimension=8, constants="published", as_published=True)
+    with pytest.raises(BudgetError):
+        release(rows, schema=schema, mechanism=published, guarantee=pure(1.0), ledger=ledger)
+    release(rows, schema=schema, mechanism=Synthetic(dimension=8), guarantee=pure(1.0), ledger=ledger)
+
+
+def test_a_price_is_quoted_without_a_trace(ledger):
+    made(ledger)
+    before = ledger.journal.entries()
+    (quote,) = price(ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(1.5), ledger=ledger)
+    assert (quote.before.epsilon, quote.after.epsilon, quote.fits, quote.times) == (1.0, 2.5, True, 1)
+    (quote,) = price(ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(2.5), ledger=ledger)
+    assert not quote.fits
+    assert ledger.journal.entries() == before
+
+
+def test_a_release_that_was_written_but_not_committed_can_be_confirmed(ledger, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.ledger.Reservation.commit", lambda *_: None)
+        manifest = release_to(tmp_path / "r", ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(1.0), ledger=ledger)
+    assert states(ledger) == ["drawn"]
+    assert ledger.confirm_release(manifest) == 3
+    assert states(ledger) == ["committed"]
+    with pytest.raises(LedgerError, match="is committed"):
+        ledger.confirm_release(manifest)
+
+
+def test_releases_of_another_ledger_are_told_apart(ledger, tmp_path):
+    manifest = made(ledger).manifest
+    other = Ledger.create(tmp_path / "other.db")
+    other.add_dataset("people", pure(3.0))
+    made(other)
+    with pytest.raises(LedgerError, match="another ledger"):
+        other.check_release(manifest)
+    with pytest.raises(LedgerError, match="charged to no ledger"):
+        ledger.check_release(made(None).manifest)
+
+
+# ---- what data a budget is for ---------------------------------------------------------------------------------------
+
+
+def test_neither_schema_nor_source_is_in_the_ledger_in_the_clear(tmp_path):
+    where = tmp_path / "b.db"
+    ledger = Ledger.create(where)
+    ledger.add_dataset("people", pure(3.0))
+    ledger.account().reserve(request(source="file /secret/place.csv", schema='{"column": "diagnosis"}'))
+    stored = where.read_bytes()
+    assert b"diagnosis" not in stored
+    assert b"place.csv" not in stored
+    other = Ledger.create(tmp_path / "c.db")
+    assert other.fingerprint("schema", "x") != ledger.fingerprint("schema", "x")
+
+
+def test_other_data_are_not_charged_by_mistake(ledger):
+    account = ledger.account("people")
+    account.reserve(request(0.1, source="file a"))
+    account.reserve(request(0.1, source="file a"))
+    for wrong in (request(0.1, source="file b"), request(0.1, source="file a", schema='{"other": 1}')):
+        with pytest.raises(LedgerError, match="ledger admit"):
+            account.reserve(wrong)
+    ledger.admit("people", "{}", "file b")
+    account.reserve(request(0.1, source="file b"))
+
+
+def test_one_file_has_no_two_budgets_unless_somebody_says_so(ledger):
+    ledger.account("people").reserve(request(source="file a"))
+    ledger.add_dataset("double", pure(3.0))
+    with pytest.raises(LedgerError, match="accounted for as 'people' already"):
+        ledger.account("double").reserve(request(source="file a"))
+    ledger.admit("double", "{}", "file a")
+    ledger.account("double").reserve(request(source="file a"))
+
+
+def test_ledgers_with_one_dataset_need_no_name(ledger):
+    assert ledger.account().name == "people"
+    ledger.add_dataset("others", pure(1.0))
+    with pytest.raises(LedgerError, match="has 2 datasets"):
+        ledger.account()
+    with pytest.raises(LedgerError, match="no dataset 'nobody'"):
+        ledger.account("nobody")
+    with pytest.raises(LedgerError, match="already"):
+        ledger.add_dataset("people", pure(9.0))
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 201])
+def test_names_are_printable(ledger, name):
+    with pytest.raises(LedgerError, match="printable"):
+        ledger.add_dataset(name, pure(1.0))
+
+
+# ---- caps ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_cap_of_a_dataset_is_charged(tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", pure(6.0))
+    ledger.set_cap("people", pure(1.5, unit="attribute"))
+    account = ledger.account(convert=True)
+    account.reserve(request(1.0, unit="attribute"))  # one value, or three of a record
+    totals = [ledger.dataset("people").total(place).epsilon for place in (0, 1)]
+    assert totals == [3.0, 1.0]
+    with pytest.raises(BudgetError):
+        account.reserve(request(1.0, unit="attribute"))
+    account.reserve(request(0.5, unit="record"))
+    with pytest.raises(BudgetError):
+        account.reserve(request(0.1, unit="record"))
+
+
+def test_caps_can_be_set_anew_but_not_for_another_unit_once_something_was_spent(ledger):
+    made(ledger, 3.0)
+    ledger.set_cap("people", pure(5.0))
+    made(ledger, 2.0)
+    with pytest.raises(LedgerError, match="no cap for another unit"):
+        ledger.set_cap("people", pure(5.0, unit="attribute"))
+    with pytest.raises(LedgerError, match="stays so"):
+        ledger.set_cap("people", pure(5.0, group=2))
+
+
+L1, L2 = Change.l1, Change.l2
+
+
+@pytest.mark.parametrize(
+    ("released", "cap", "expected"),
+    [
+        (pure(1.0), Cap(pure(1.0)), 1),
+        (pure(1.0), Cap(pure(1.0, unit="attribute"), attributes=3), 1),
+        (pure(1.0, unit="attribute"), Cap(pure(1.0, unit="attribute")), 1),
+        (pure(1.0, unit="attribute"), Cap(pure(1.0, unit="attribute"), attributes=3), 3),
+        (pure(1.0, unit="attribute"), Cap(pure(1.0, unit="attribute"), attributes=30), 5),
+        (pure(1.0, unit="attribute"), Cap(pure(1.0, group=4)), 20),
+        (pure(1.0, group=3), Cap(pure(1.0, group=7)), 3),
+        (pure(1.0, group=7), Cap(pure(1.0, group=3)), 1),
+        (pure(1.0, neighbours="add-remove"), Cap(pure(1.0)), 2),
+        (pure(1.0, neighbours="add-remove"), Cap(pure(1.0, neighbours="add-remove")), 1),
+        (pure(1.0, change=L2(2.0)), Cap(pure(1.0, change=L2(5.0))), 3),
+        (pure(1.0, change=L2(2.0)), Cap(pure(1.0, change=L1(2.0))), 1),
+        (pure(1.0), Cap(pure(1.0, change=L2(5.0))), 1),
+        (pure(1.0, unit="edge"), Cap(pure(1.0, unit="edge")), 1),
+        (pure(1.0, unit="edge", neighbours="add-remove"), Cap(pure(1.0, unit="edge")), 2),
+    ],
+)
+def test_units_are_counted_by_the_longest_chain(released, cap, expected):
+    assert units(released, cap, columns=5) == expected
+
+
+@pytest.mark.parametrize(
+    ("released", "cap"),
+    [
+        (pure(1.0), Cap(pure(1.0, neighbours="add-remove"))),
+        (pure(1.0, unit="edge"), Cap(pure(1.0))),
+        (pure(1.0), Cap(pure(1.0, unit="edge"))),
+        (pure(1.0, change=L2(1.0)), Cap(pure(1.0))),
+        (pure(1.0, change=L2(1.0)), Cap(pure(1.0, unit="attribute"))),
+        (pure(1.0, change=L1(1.0)), Cap(pure(1.0, change=L2(1.0)))),
+    ],
+)
+def test_what_cannot_be_expressed_in_a_cap_is_refused(released, cap):
+    with pytest.raises(LedgerError, match="cannot be charged to the cap"):
+        units(released, cap, columns=5)
+
+
+def test_conversions_are_made_only_if_asked_for(ledger):
+    one = request(0.5, unit="attribute")
+    with pytest.raises(LedgerError, match="would count 3 times; say --convert"):
+        ledger.account().reserve(one)
+    ledger.account(convert=True).reserve(one)
+    assert ledger.dataset("people").total(0).epsilon == 1.5
+
+
+def test_caps_that_say_nothing_are_refused():
+    with pytest.raises(ParameterError, match="counts values of a record"):
+        Cap(pure(1.0), attributes=2)
+    with pytest.raises(ParameterError, match="all projections"):
+        Cap(Guarantee(epsilon=1.0, delta=1e-6, change=L2(1.0), projection="fresh"))
+
+
+# ---- disjoint parts --------------------------------------------------------------------------------------------------
+
+
+def test_parts_that_share_no_record_spend_side_by_side(tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", pure(3.0), parts_by="hospital")
+    for part in ("Bern", "Basel", "Zug"):
+        ledger.account(part=part).reserve(request(2.0, source="file a"))
+    assert ledger.dataset("people").total(0).epsilon == 2.0
+    ledger.account().reserve(request(0.75, source="file a"))  # the whole counts in every part
+    with pytest.raises(BudgetError) as caught:
+        ledger.account(part="Bern").reserve(request(0.5, source="file a"))
+    assert caught.value.remaining == 0.25
+    ledger.account(part="Chur").reserve(request(2.25, source="file a"))
+    with pytest.raises(BudgetError):
+        ledger.account().reserve(request(0.5, source="file a"))
+
+
+def test_parts_need_a_dataset_that_was_entered_with_them(ledger):
+    with pytest.raises(LedgerError, match="has no parts"):
+        ledger.account(part="Bern")
+
+
+# ---- rules of composition --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rule", "least", "most"), [("tight", 2.9, 3.1), ("gaussian", 3.5, 4.0)])
+def test_ten_fresh_releases_under_each_rule(tmp_path, rule, least, most):
+    fresh = FreshGaussian(family="gaussian", dim_in=100, dim_out=16, radius=1.0, scale=5.06)
+    promise = Guarantee(epsilon=1.0, delta=1e-6, change=L2(1.0), projection="fresh")
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", Guarantee(epsilon=4.0, delta=1e-6, change=L2(1.0)), composition=rule)
+    again = Request("Sketch", promise, fresh, lambda _: fresh, 3, "{}", "memory")
+    for _ in range(10):
+        ledger.account().reserve(again)
+    total = ledger.dataset("people").total(0)
+    assert total.bound == rule
+    assert least < total.epsilon < most
+
+
+def test_basic_composition_refuses_what_tight_would_allow(tmp_path):
+    gauss = Gaussian(1.0, 4.3)
+    promise = Guarantee(epsilon=1.0, delta=1e-6)
+    one = Request("Sketch", promise, gauss, lambda t: Gaussian(1.0, 4.3 * t), 3, "{}", "memory")
+    for rule in ("tight", "basic"):
+        ledger = Ledger.create(tmp_path / f"{rule}.db")
+        ledger.add_dataset("people", Guarantee(epsilon=1.6, delta=1e-6), composition=rule)
+        ledger.account().reserve(one)
+        if rule == "tight":
+            ledger.account().reserve(one)
+        else:
+            with pytest.raises(BudgetError):
+                ledger.account().reserve(one)
+
+
+# ---- ledgers that were changed ---------------------------------------------------------------------------------------
+
+
+def changed(ledger, *statements):
+    """Somebody with the file and a will: without the triggers that stand in the way."""
+    with sqlite3.connect(ledger.journal.name) as connection:
+        connection.execute("DROP TRIGGER IF EXISTS sfumato_no_UPDATE")
+        connection.execute("DROP TRIGGER IF EXISTS sfumato_no_DELETE")
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+CHANGES = {
+    "an edited body": ["UPDATE sfumato_entries SET body = replace(body, '1.0', '0.1') WHERE number = 3"],
+    "an edited time": ["UPDATE sfumato_entries SET at = '2020-01-01T00:00:00.000+00:00' WHERE number = 4"],
+    "another dataset": ["UPDATE sfumato_entries SET dataset = 'others' WHERE number = 3"],
+    "a gap": ["DELETE FROM sfumato_entries WHERE number = 4"],
+    "a lost end": ["DELETE FROM sfumato_entries WHERE number = 5"],
+    "two entries exchanged": [
+        "UPDATE sfumato_entries SET number = 99 WHERE number = 3",
+        "UPDATE sfumato_entries SET number = 3 WHERE number = 4",
+        "UPDATE sfumato_entries SET number = 4 WHERE number = 99",
+    ],
+    "an entry more": [
+        "INSERT INTO sfumato_entries SELECT 6, at, dataset, kind, body, hash FROM sfumato_entries LIMIT 1"
+    ],
+    "no JSON": ["UPDATE sfumato_entries SET body = '{' WHERE number = 3"],
+    "JSON in another spelling": ["UPDATE sfumato_entries SET body = ' ' || body WHERE number = 3"],
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_changes_are_seen(ledger, how):
+    made(ledger)
+    assert ledger.verify()[0] == 5
+    changed(ledger, *CHANGES[how])
+    with pytest.raises(LedgerError, match=r"damaged or was changed|has no"):
+        ledger.verify()
+
+
+def test_the_database_itself_refuses_changes(ledger):
+    made(ledger)
+    with sqlite3.connect(ledger.journal.name) as connection:
+        for statement in ("UPDATE sfumato_entries SET body = '{}'", "DELETE FROM sfumato_entries"):
+            with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+                connection.execute(statement)
+    connection.close()
+    assert ledger.verify()[0] == 5
+
+
+def test_nothing_is_appended_to_a_ledger_that_lost_its_end(ledger):
+    made(ledger)
+    changed(ledger, "DELETE FROM sfumato_entries WHERE number = 5")
+    with pytest.raises(LedgerError, match="do not agree"):
+        made(ledger)
+
+
+def test_an_older_format_is_refused_and_left_alone(ledger):
+    changed(ledger, "UPDATE sfumato_heading SET version = 0")
+    with pytest.raises(LedgerError, match="ledger of format 0, and this version of sfumato reads format 1"):
+        made(ledger)
+    with pytest.raises(LedgerError, match="format 0"):
+        Ledger.create(ledger.journal.name)
+
+
+@pytest.mark.parametrize("how", ["truncated", "overwritten", "no database", "empty", "a folder", "missing"])
+def test_a_damaged_file_is_one_clear_line_and_nothing_is_released(tmp_path, how, capsys, ledger):
+    made(ledger)
+    where = tmp_path / "budget.db"
+    raw = where.read_bytes()
+    where.unlink()
+    if how == "truncated":
+        where.write_bytes(raw[: len(raw) // 2])
+    elif how == "overwritten":
+        where.write_bytes(raw[:4096] + bytes(len(raw) - 8192) + raw[-4096:])
+    elif how == "no database":
+        where.write_bytes(b"name,age\n" * 1000)
+    elif how == "empty":
+        where.write_bytes(b"")
+    elif how == "a folder":
+        where.mkdir()
+    (tmp_path / "x.csv").write_text("c0,c1,c2\n" + "0.1,0.2,0.3\n" * 5)
+    (tmp_path / "x.toml").write_text(SCHEMA.to_toml())
+    common = ["--schema", str(tmp_path / "x.toml"), "--epsilon", "1", "--dimension", "2", "--ledger", str(where)]
+    code = main(["release", "sketch", str(tmp_path / "x.csv"), *common, "--out", str(tmp_path / "r")])
+    told = capsys.readouterr().err
+    assert (code, told.count("\n")) == (2, 1)
+    assert "ledger" in told
+    assert not (tmp_path / "r").exists()
+    assert main(["ledger", "verify", str(where)]) == 2
+
+
+def test_errors_of_a_full_or_read_only_disk_are_one_line(ledger, monkeypatch):
+    import sqlalchemy as sa  # noqa: PLC0415
+
+    def full(*_):
+        raise sa.exc.OperationalError("INSERT INTO x", {}, sqlite3.OperationalError("database or disk is full"))
+
+    monkeypatch.setattr("sfumato.journal._sealed", full)
+    with pytest.raises(
+        LedgerError, match=r"cannot be used \(database or disk is full\); nothing was released"
+    ) as caught:
+        made(ledger)
+    assert "INSERT" not in str(caught.value)
+    monkeypatch.undo()
+    made(ledger)
+
+
+def test_urls_that_are_no_ledger_are_refused(tmp_path):
+    with pytest.raises(LedgerError, match="SQLite file or a postgresql"):
+        Ledger("mysql://somebody@host/x").datasets()
+    with pytest.raises(LedgerError, match="cannot be read"):
+        Ledger("post gres://:::").datasets()
+    with pytest.raises(LedgerError) as caught:
+        Ledger(f"postgresql://me:hunter2@/x?host={tmp_path}").datasets()
+    assert "hunter2" not in str(caught.value)
+
+
+def run(words):
+    return main(words.split())
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "x.csv").write_text("c0,c1,c2\n" + "0.1,0.2,0.3\n" * 50)
+    (tmp_path / "x.toml").write_text(SCHEMA.to_toml())
+    return tmp_path
+
+
+def test_a_whole_story_on_the_command_line(files, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    sketch = "sketch x.csv --schema x.toml --epsilon 2 --dimension 2 --ledger b.db"
+    assert run("ledger init b.db --dataset people --epsilon 3") == 0
+    assert run(f"ledger price {sketch}") == 0
+    assert "with this release 2 (basic composition): it fits" in capsys.readouterr().out
+    assert run(f"release {sketch} --out r") == 0
+    assert run(f"ledger price {sketch} --dataset people") == 0
+    assert "IT DOES NOT FIT" in capsys.readouterr().out
+    assert run(f"release {sketch} --out s") == 2
+    assert "the largest epsilon that would still fit is 1" in capsys.readouterr().err
+    assert run("ledger show b.db --plot b.svg --dataset people") == 0
+    told = capsys.readouterr().out
+    assert "spent      2 (basic)" in told
+    assert "epsilon up to 1" in told
+    assert "committed" in told
+    assert (files / "b.svg").read_text().count("Sketch") >= 1
+    assert run("ledger cap b.db --dataset people --epsilon 4") == 0
+    assert run("ledger verify b.db --release r") == 0
+    assert "6 entries, unbroken" in capsys.readouterr().out
+    assert run("ledger confirm b.db r") == 2
+    assert run("ledger void b.db 3 --reason x") == 2
+    assert run("ledger show b.db --json") == 0
+    assert run("ledger admit b.db x.csv --schema x.toml --dataset people") == 0
+    assert run("release sketch x.csv --schema x.toml --epsilon 2 --dimension 2 --out t --dataset people") == 2
+    assert "need --ledger" in capsys.readouterr().err
+
+
+def test_ledgers_are_public_names():
+    assert sfumato.Ledger is Ledger
+    assert sfumato.BudgetError is BudgetError
