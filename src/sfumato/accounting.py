@@ -11,7 +11,7 @@ Formal guarantee: releases that ``Book.fits`` accepts, one after another, togeth
 composition='tight' any bound will do, and the least is named; this holds if *which losses* are spent is not decided by
 looking at what was published (what is asked of the data may be). For then profiles of different shapes can be picked
 after a lucky outcome, and bounds can be switched. The other three, each used alone, are privacy filters: they hold
-however every release is chosen (Rogers et al. 2016; Whitehouse et al. 2023). Proofs: docs/mathematics.md, section 15.
+however every release is chosen (Rogers et al. 2016; Whitehouse et al. 2023). Proofs: docs/mathematics.md, section 8.
 """
 
 import functools
