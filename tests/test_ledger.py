@@ -9,6 +9,7 @@ from sfumato.cli import main
 from sfumato.conversion import Cap, units
 from sfumato.errors import BudgetError, LedgerError, ParameterError, ReleaseError
 from sfumato.guarantee import Change, Guarantee
+from sfumato.journal import Journal
 from sfumato.ledger import Ledger
 from sfumato.loss import FreshGaussian, Gaussian, Laplace
 from sfumato.mechanisms.sketch import Sketch
@@ -479,19 +480,27 @@ def test_a_damaged_file_is_one_clear_line_and_nothing_is_released(tmp_path, how,
     assert main(["ledger", "verify", str(where)]) == 2
 
 
-def test_errors_of_a_full_or_read_only_disk_are_one_line(ledger, monkeypatch):
-    import sqlalchemy as sa  # noqa: PLC0415
+@pytest.mark.parametrize(
+    ("pragma", "told"),
+    [("max_page_count = 1", "database or disk is full"), ("query_only = on", "attempt to write a readonly database")],
+)
+def test_a_full_or_read_only_disk_is_one_line_and_nothing_is_lost(ledger, monkeypatch, pragma, told):
+    made(ledger)
+    before, connect = ledger.journal.entries(), Journal._connect_file
 
-    def full(*_):
-        raise sa.exc.OperationalError("INSERT INTO x", {}, sqlite3.OperationalError("database or disk is full"))
+    def limited(self, new):
+        connection = connect(self, new)
+        connection.execute(f"PRAGMA {pragma}")
+        return connection
 
-    monkeypatch.setattr("sfumato.journal._sealed", full)
-    with pytest.raises(
-        LedgerError, match=r"cannot be used \(database or disk is full\); nothing was released"
-    ) as caught:
-        made(ledger)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "_connect_file", limited)
+        with pytest.raises(LedgerError, match=rf"cannot be used \({told}\); nothing was released") as caught:
+            for _ in range(100):  # until the last page is full
+                made(ledger, 0.01)
     assert "INSERT" not in str(caught.value)
-    monkeypatch.undo()
+    assert ledger.journal.entries()[: len(before)] == before
+    ledger.verify()
     made(ledger)
 
 

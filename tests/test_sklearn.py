@@ -8,7 +8,9 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import BudgetError, ParameterError, SchemaError
+from sfumato.guarantee import Guarantee
+from sfumato.ledger import Ledger
 from sfumato.sklearn import SketchKMeans, SketchTransformer
 
 FRESH_NOISE = "every transform is a new release with fresh noise, so two calls must not agree"
@@ -91,3 +93,14 @@ def test_bad_parameters_are_refused_at_fit():
     for wrong in ({"epsilon": -1.0}, {"noise": "gaussian"}, {"n_components": 0}, {"projection": "fourier"}):
         with pytest.raises(ParameterError):
             clone(SketchTransformer()).set_params(**wrong).fit(rows(5))
+
+
+def test_every_transform_is_charged(tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", Guarantee(epsilon=2.0, unit="attribute"))
+    rows = np.random.default_rng(1).random((10, 4))
+    transformer = SketchTransformer(2, epsilon=1.0, ledger=ledger).fit(rows)
+    transformer.transform(rows)
+    transformer.transform(rows)
+    with pytest.raises(BudgetError):
+        transformer.transform(rows)

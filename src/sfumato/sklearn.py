@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato import neighbourhood, pipeline
 from sfumato.guarantee import Guarantee
+from sfumato.ledger import Account, Ledger
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.projection import Family
 from sfumato.schema import Schema
@@ -27,6 +28,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     [low, high]; k calls on the same rows are k releases. The projection is fixed by ``seed``, which is public.
 
     low, high : bounds of every column (numbers, or one per column), from knowledge and never from the data.
+    ledger    : where every call of ``transform`` is charged.
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
@@ -41,6 +43,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         projection: Family = "sparse",
         noise: Literal["laplace", "gaussian"] = "laplace",
         seed: int = 0,
+        ledger: Ledger | Account | None = None,
     ) -> None:
         self.n_components = n_components
         self.low = low
@@ -51,6 +54,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.projection = projection
         self.noise = noise
         self.seed = seed
+        self.ledger = ledger
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Learn the number of columns and check the parameters. Spends nothing."""
@@ -79,7 +83,8 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """A NEW private release of these rows: fresh noise, and a cost of (epsilon, delta) each time."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
-        made = pipeline.release(rows, schema=self.schema_, mechanism=self.mechanism_, guarantee=self.guarantee_)
+        terms: dict[str, Any] = {"mechanism": self.mechanism_, "guarantee": self.guarantee_, "ledger": self.ledger}
+        made = pipeline.release(rows, schema=self.schema_, **terms)
         return np.ascontiguousarray(made.array())
 
 
