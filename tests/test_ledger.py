@@ -323,6 +323,9 @@ def test_conversions_are_made_only_if_asked_for(ledger):
         ledger.account().reserve(one)
     ledger.account(convert=True).reserve(one)
     assert ledger.dataset("people").total(0).epsilon == 1.5
+    with pytest.raises(BudgetError) as caught:  # it would count for 1.8
+        ledger.account(convert=True).reserve(request(0.6, unit="attribute"))
+    assert caught.value.remaining == 0.5
 
 
 def test_caps_that_say_nothing_are_refused():
@@ -493,11 +496,14 @@ def test_a_full_or_read_only_disk_is_one_line_and_nothing_is_lost(ledger, monkey
         connection.execute(f"PRAGMA {pragma}")
         return connection
 
+    def until_the_last_page_is_full():
+        for _ in range(100):
+            made(ledger, 0.01)
+
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "_connect_file", limited)
         with pytest.raises(LedgerError, match=rf"cannot be used \({told}\); nothing was released") as caught:
-            for _ in range(100):  # until the last page is full
-                made(ledger, 0.01)
+            until_the_last_page_is_full()
     assert "INSERT" not in str(caught.value)
     assert ledger.journal.entries()[: len(before)] == before
     ledger.verify()
@@ -535,6 +541,8 @@ def test_a_whole_story_on_the_command_line(files, capsys, monkeypatch):
     assert run(f"ledger price {sketch}") == 0
     assert "with this release 2 (basic composition): it fits" in capsys.readouterr().out
     assert run(f"release {sketch} --out r") == 0
+    assert "charged to the budget of 'people', entry 3" in capsys.readouterr().out
+    assert "charged to the budget of 'people'" in (files / "r" / "README.txt").read_text()
     assert run(f"ledger price {sketch} --dataset people") == 0
     assert "IT DOES NOT FIT" in capsys.readouterr().out
     assert run(f"release {sketch} --out s") == 2

@@ -291,10 +291,17 @@ def _retraction(manifest: Manifest) -> str:
     )
 
 
+def accounted(manifest: Manifest) -> str:
+    """To which budget a release was charged."""
+    ledger = manifest["ledger"]
+    return f"charged to the budget of {ledger['dataset']!r}, entry {ledger['entry']} of its ledger"
+
+
 def plain_words(manifest: Manifest) -> str:
     """README.txt: the promise, what it does not cover, and how to use the release."""
     guarantee = read_guarantee(manifest["guarantee"])
     warnings = "".join(f"  ! {line}\n" for line in manifest["warnings"]) or "  none\n"
+    charged = f"; this one was {accounted(manifest)}" if manifest["accounted"] else ""
     kept, graph = "", manifest["kind"] in _GRAPHS
     if "projection" in manifest:
         kept = (
@@ -312,7 +319,7 @@ WHAT IS HERE
 data.parquet: {contents(manifest)}.{kept}
 
 WHAT THE PROMISE DOES NOT COVER
-{_unprotected(manifest)} Other releases of the same data add up.
+{_unprotected(manifest)} Other releases of the same data add up{charged}.
 Randomness: {manifest["randomness"]}.
 Warnings:
 {warnings}

@@ -23,12 +23,13 @@ def _show(options: Any) -> None:
 
 def summary(manifest: "Manifest") -> str:
     """What a release holds and promises, in a few lines."""
-    from sfumato.manifest import contents, moves, read_guarantee
+    from sfumato.manifest import accounted, contents, moves, read_guarantee
 
     lines = [
         contents(manifest),
         read_guarantee(manifest["guarantee"]).describe(),
         moves(manifest),
+        *([accounted(manifest)] if manifest["accounted"] else []),
         *(f"warning: {line}" for line in manifest["warnings"]),
     ]
     return "\n".join(lines)
