@@ -79,7 +79,9 @@ def state_after(ledger, out, before):
         assert state in ("drawn", "committed"), "noise may have been seen, but is not charged as drawn"
     if out.exists():
         manifest = load(out).manifest
-        assert ledger.check_release(manifest).number == releases[0].number
+        assert ledger._reservation(manifest).number == releases[0].number
+        if state == "committed":
+            ledger.check_release(manifest)
     assert (state == "committed") <= out.exists()
     return state
 
@@ -217,7 +219,7 @@ def test_on_postgresql_entries_are_never_changed(postgres):
         for statement in ("UPDATE sfumato_entries SET body = '{}'", "DELETE FROM sfumato_entries"):
             with pytest.raises(psycopg.errors.RaiseException, match="never changed"):
                 connection.execute(statement)
-        assert ledger.verify()[0] == 2
+        assert ledger.verify()[0] == 1
         connection.execute("ALTER TABLE sfumato_entries DISABLE TRIGGER ALL")
         connection.execute("UPDATE sfumato_entries SET at = 'never'")
     with pytest.raises(LedgerError, match="not what was written"):

@@ -11,7 +11,8 @@ Formal guarantee: releases that ``Book.fits`` accepts, one after another, togeth
 composition='tight' any bound will do, and the least is named; this holds if *which losses* are spent is not decided by
 looking at what was published (what is asked of the data may be). For then profiles of different shapes can be picked
 after a lucky outcome, and bounds can be switched. The other three, each used alone, are privacy filters: they hold
-however every release is chosen (Rogers et al. 2016; Whitehouse et al. 2023). Proofs: docs/mathematics.md, section 8.
+however every release is chosen (Rogers et al. 2016; Whitehouse et al. 2023). For that, what they allow to deltas and to
+the rest of the bound is fixed beforehand (``_TAILS``, ``_DELTAS``). Proofs: docs/mathematics.md, section 8.
 """
 
 import functools
@@ -39,7 +40,9 @@ _BOUNDS: dict[Composition, tuple[Bound, ...]] = {
     "basic": ("basic",),
 }
 COMPOSITIONS = tuple(_BOUNDS)
-_TAIL = 1e-3  # the part of a release's own delta that its Gaussian majorant may leave out
+_TAIL = 1e-4  # the part of a release's own delta that its Gaussian majorant may leave out
+_TAILS = 0.05  # the part of a cap's delta that all these together may have, as a filter
+_DELTAS = 0.5  # the part of a cap's delta that the deltas of releases may have, in advanced composition as a filter
 _WITHOUT_TAIL = (Gaussian, Laplace, Pure, Response)  # laws that lie below a Gaussian one everywhere
 _FINE = 4001
 _MARGIN = 1e-14  # what doubles may get wrong of a Gaussian profile, absolutely
@@ -127,16 +130,20 @@ class Book:
         return float(sum((Decimal(repr(c.epsilon)) for c in self.charges), Decimal(0)))
 
     def _advanced(self, delta: float) -> float:
-        left = delta - math.fsum(c.delta for c in self.charges) * (1 + 1e-15)
+        spent = math.fsum(c.delta for c in self.charges) * (1 + 1e-15)
+        left = delta - spent
+        if self.composition == "advanced":  # as a filter
+            left = (1 - _DELTAS) * delta if spent <= _DELTAS * delta else 0.0
         if left <= 0:
             return math.inf
         squares = math.fsum(c.epsilon**2 for c in self.charges)
         return (math.sqrt(2 * math.log(1 / left) * squares) + squares / 2) * (1 + 1e-14)
 
     def _majorant(self, delta: float) -> tuple[float, float]:
-        """The one Gaussian above all charges, and the delta that is left for it."""
+        """The one Gaussian above all charges, and the delta that it has: none if the tails are too large."""
         mu = math.sqrt(math.fsum(c.mu**2 for c in self.charges)) * (1 + 1e-14)
-        return mu, delta - math.fsum(c.tail for c in self.charges) * (1 + 1e-15)
+        tails = math.fsum(c.tail for c in self.charges) * (1 + 1e-15)
+        return mu, (1 - _TAILS) * delta if tails <= _TAILS * delta else 0.0
 
     @cached_property
     def _settled(self) -> tuple[int, Composed | None, float]:
@@ -197,8 +204,8 @@ def _of_response(epsilon: float) -> float:
     A Gaussian's trade-off curve is convex and symmetric and passes through the corner (1/(1 + e^epsilon), same) of
     randomized response, whose two straight sides then lie above it.
     """
-    share = special.expit(epsilon * (1 + 1e-15))
-    return float(2 * special.ndtri(share) * (1 + 1e-12)) if share < 1 else math.inf
+    corner = special.expit(-epsilon * (1 + 1e-15))
+    return float(-2 * special.ndtri(corner) * (1 + 1e-12)) if corner > 0 else math.inf
 
 
 def _by_grid(loss: Loss, tail: float) -> float:
@@ -214,7 +221,7 @@ def _by_grid(loss: Loss, tail: float) -> float:
         profile = special.ndtr(mu / 2 - right / mu) - np.exp(right + special.log_ndtr(-mu / 2 - right / mu))
         return bool(((left <= tail) | (left + _MARGIN <= tail + (1 - tail) * profile)).all())
 
-    low, high = 0.0, 1e-3  # mu
+    low, high = 1e-9, 1e-3  # mu
     while not above(high):
         low, high = high, 2 * high
         if high > 1e3:

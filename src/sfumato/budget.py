@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sfumato import accounting, recorded
 from sfumato.accounting import Book, Charge, Composition, Total
@@ -22,6 +23,7 @@ class Request:
     loss_at         : the loss of the same release at so many times its level, to say what would still fit.
     columns         : how many values a record has.
     schema, source  : what the data are and where they come from; kept as keyed fingerprints only.
+    outside         : what of it is outside its guarantee, in words.
     """
 
     mechanism: str
@@ -31,6 +33,7 @@ class Request:
     columns: int
     schema: str
     source: str
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Spent:
     part: str | None
     charges: tuple[Charge, ...]
     totals: tuple[Total, ...]
+    outside: tuple[str, ...] = ()
     state: str = "reserved"
     note: str = ""
 
@@ -55,7 +59,7 @@ class Dataset:
     name: str
     composition: Composition
     parts_by: str | None
-    caps: tuple[Cap, ...] = ()
+    caps: tuple[Cap, ...]
     sources: frozenset[tuple[str, str]] = frozenset()
     releases: tuple[Spent, ...] = ()
 
@@ -116,10 +120,11 @@ def read_dataset(name: str, entries: Iterable[Entry], where: str) -> Dataset:
 def _told(dataset: Dataset | None, entry: Entry) -> Dataset:
     body = entry.body
     if entry.kind == "dataset":
-        return Dataset(entry.dataset, body["composition"], body["parts_by"])
-    assert dataset is not None
+        return Dataset(entry.dataset, body["composition"], body["parts_by"], (_cap(body),))
+    if dataset is None:
+        raise ValueError
     if entry.kind == "cap":
-        cap = Cap(read_guarantee(body["guarantee"]), body["attributes"])
+        cap = _cap(body)
         places = [i for i, old in enumerate(dataset.caps) if old.key == cap.key]
         caps = [cap if i in places else old for i, old in enumerate(dataset.caps)] + ([] if places else [cap])
         return replace(dataset, caps=tuple(caps))
@@ -129,6 +134,10 @@ def _told(dataset: Dataset | None, entry: Entry) -> Dataset:
         sources = dataset.sources | {(body["schema"], body["source"])}
         return replace(dataset, sources=sources, releases=(*dataset.releases, _spent(entry)))
     return replace(dataset, releases=tuple(_followed(s, entry) for s in dataset.releases))
+
+
+def _cap(body: dict[str, Any]) -> Cap:
+    return Cap(read_guarantee(body["guarantee"]), body["attributes"])
 
 
 def _spent(entry: Entry) -> Spent:
@@ -143,15 +152,23 @@ def _spent(entry: Entry) -> Spent:
         for c in body["charges"]
     ]
     totals = [Total(math.inf if t["epsilon"] is None else t["epsilon"], t["bound"]) for t in body["spent"]]
-    return Spent(entry.number, entry.at, body["mechanism"], guarantee, body["part"], tuple(charges), tuple(totals))
+    facts = entry.number, entry.at, body["mechanism"], guarantee, body["part"]
+    return Spent(*facts, tuple(charges), tuple(totals), tuple(body["outside"]))
 
 
 def _followed(spent: Spent, entry: Entry) -> Spent:
     """A reservation after a later entry about it."""
     if entry.body["reservation"] != spent.number:
         return spent
-    state = {"draw": "drawn", "commit": "committed", "void": "void"}[entry.kind]
+    before, state = STEPS[entry.kind]
+    if spent.state != before:
+        raise LedgerError(
+            f"entry {entry.number} of the ledger makes {state} what is {spent.state}: it was tampered with"
+        )
     return replace(spent, state=state, note=entry.body.get("digest", entry.body.get("reason", "")))
+
+
+STEPS = {"draw": ("reserved", "drawn"), "commit": ("drawn", "committed"), "void": ("reserved", "void")}
 
 
 def protects(cap: Cap) -> tuple[object, ...]:

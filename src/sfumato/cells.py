@@ -54,7 +54,7 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
         return np.full(len(array), math.nan)
     if types.is_run_end_encoded(kind):
         return read(pc.run_end_decode(array), column)
-    if _is_text(kind) or types.is_fixed_size_binary(kind):
+    if is_text(kind) or types.is_fixed_size_binary(kind):
         unchecked = pc.CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
         return _FROM_TEXT[column.kind](pc.cast(array, options=unchecked), column)
     if is_number(kind) or types.is_boolean(kind):
@@ -70,7 +70,17 @@ def decoded(array: Any) -> Any:
     return words.take(array.indices)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def as_text(array: Any) -> Any:
+    """Whole numbers or texts as texts; bytes that are no UTF-8 are replaced, for a file of them could not be read."""
+    plain = decoded(array) if types.is_dictionary(array.type) else array
+    if not is_text(plain.type):
+        return plain.cast(pa.string())
+    raw = plain.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type holds texts or bytes."""
     binary = (types.is_binary, types.is_large_binary, types.is_binary_view)
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view, *binary))
 

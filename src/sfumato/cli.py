@@ -29,8 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     except (KeyboardInterrupt, _Stopped):
         reserved = getattr(options, "ledger", None) is not None
-        also = "; what was reserved in the ledger stays reserved" if reserved else ""
-        return _refuse(f"interrupted; nothing was left behind{also}")
+        return _refuse(
+            f"interrupted; {'`sfumato ledger show` says what was spent' if reserved else 'nothing was left behind'}"
+        )
     except MemoryError:
         return _refuse("there is not enough memory for this: lower the dimension")
     except OverflowError:

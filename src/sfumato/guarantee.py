@@ -34,6 +34,7 @@ class Change:
             if self.radius is None:
                 raise ParameterError(f"a change of kind {self.kind!r} needs a radius, got radius=None")
             check.positive(radius=self.radius)
+            object.__setattr__(self, "radius", float(self.radius))
         elif self.radius is not None:
             raise ParameterError(
                 f"a change of kind {self.kind!r} is bounded by the schema, without a radius, got radius={self.radius!r}"
@@ -104,6 +105,8 @@ class Guarantee:
         check.one_of(get_args(ProjectionUse), projection=self.projection)
         check.whole(1, group=self.group)
         check.between(1, 2**31, group=self.group)
+        for name, plain in (("epsilon", float), ("delta", float), ("group", int)):
+            object.__setattr__(self, name, plain(getattr(self, name)))
         if self.change is None:
             object.__setattr__(self, "change", Change(_DEFAULT_CHANGE[self.unit]))
         self._check_together()

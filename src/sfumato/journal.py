@@ -1,8 +1,8 @@
 """An append-only, hash-chained list of entries in an SQL database: a SQLite file, or PostgreSQL by URL.
 
 Every entry holds the hash of the one before it, and a heading holds how many there are and the last hash; ``verify``
-recomputes them all, so edits, gaps, reordering and lost entries show. Whoever can write to the database can also make a
-whole new chain: keep the last hash elsewhere (releases carry the one of their entry) to see that too.
+recomputes them all, so edits, gaps and reordering show. Whoever can write to the database can also cut off its end and
+mend the heading, or make a whole new chain: keep a hash elsewhere (releases carry that of their entry) and ask for it.
 
 Writers exclude each other for the length of a transaction, which is durable once ``append`` returns: SQLite with
 synchronous=EXTRA under BEGIN IMMEDIATE, PostgreSQL with synchronous_commit under a table lock.
@@ -28,6 +28,7 @@ from sqlalchemy.pool import NullPool
 from sfumato.errors import LedgerError, MissingDependency
 
 VERSION = 1
+_PLACES = "a ledger is a SQLite file, or a URL like postgresql://user@host/database"
 _WAIT = 60  # seconds for other writers
 
 _tables = sa.MetaData()
@@ -84,8 +85,8 @@ class Journal:
 
     @property
     def name(self) -> str:
-        """The place, without a password."""
-        return sa.engine.make_url(self._where).render_as_string(hide_password=True) if self._url else self._where
+        """The place, without whatever a URL may hold of passwords."""
+        return _database(self._where) if self._url else self._where
 
     @property
     def _url(self) -> bool:
@@ -141,8 +142,11 @@ class Journal:
             connection.execute(_HEADING.update().values(entries=entry.number, last=entry.hash))
         return entry
 
-    def verify(self) -> tuple[int, str]:
-        """Recompute every hash; the number of entries and the last hash. Raises LedgerError at the first fault."""
+    def verify(self, expected: str | None = None) -> tuple[int, str]:
+        """Recompute every hash; the number of entries and the last hash. Raises LedgerError at the first fault.
+
+        ``expected`` is a hash that was noted earlier: some entry must have it, or the ledger lost its end since.
+        """
         with self._reading() as connection:
             heading, entries = self._heading(connection), self._entries(connection)
             if connection.dialect.name == "sqlite":
@@ -150,14 +154,16 @@ class Journal:
                 if told != "ok":
                     raise self._damaged("SQLite's own check of the file fails")
         last = _first_hash(heading.key)
-        for expected, entry in enumerate(entries, 1):
-            if entry.number != expected:
-                raise self._damaged(f"entry {expected} is missing")
+        for number, entry in enumerate(entries, 1):
+            if entry.number != number:
+                raise self._damaged(f"entry {number} is missing")
             if _sealed(last, entry.number, entry.at, (entry.dataset, entry.kind), entry.body).hash != entry.hash:
                 raise self._damaged(f"entry {entry.number} is not what was written, or not in its place")
             last = entry.hash
         if (len(entries), last) != (heading.entries, heading.last):
             raise self._damaged(f"it had {heading.entries} entries, and {len(entries)} are there")
+        if expected is not None and expected not in (last, *(entry.hash for entry in entries)):
+            raise self._damaged("it has no entry with the hash that was expected, so it lost some, or is another one")
         return len(entries), last
 
     def _exists(self, connection: sa.Connection) -> bool:
@@ -183,18 +189,23 @@ class Journal:
 
     def _damaged(self, how: str) -> LedgerError:
         return LedgerError(
-            f"{self.name} is damaged or was changed: {how}; restore it from a copy, nothing was released"
+            f"{self.name} is damaged or was changed: {how}; a copy of it is good only if nothing was released since"
         )
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
-        with self._plain_errors(), self._engine().connect() as connection, connection.begin():
+        engine = self._engine()
+        if engine.dialect.name == "postgresql":  # one snapshot for all that is read
+            engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        with self._plain_errors(), engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def _writing(self, *, new: bool = False) -> Iterator[sa.Connection]:
         """A transaction that excludes every other writer from before its first read."""
         engine = self._engine(new=new).execution_options(writing=True)
+        if engine.dialect.name == "postgresql":  # what is read after the lock is what others have committed
+            engine = engine.execution_options(isolation_level="READ COMMITTED")
         with self._plain_errors(), engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
@@ -211,14 +222,13 @@ class Journal:
             engine = sa.create_engine("sqlite://", creator=lambda: self._connect_file(new), poolclass=NullPool)
             sa.event.listen(engine, "begin", _begin)
             return engine
+        if not self._where.startswith("postgresql"):
+            raise LedgerError(_PLACES)
         try:
-            url = sa.engine.make_url(self._where)
-            if url.get_backend_name() != "postgresql":
-                raise LedgerError(f"{self.name}: a ledger is a SQLite file or a postgresql:// database")
-            driver = url.set(drivername="postgresql+psycopg")
-            return sa.create_engine(driver, poolclass=NullPool, connect_args={"connect_timeout": _WAIT})
-        except sa.exc.ArgumentError:
-            raise LedgerError("the ledger's URL cannot be read: write postgresql://user@host/database") from None
+            url = sa.engine.make_url(self._where).set(drivername="postgresql+psycopg")
+            return sa.create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _WAIT})
+        except (sa.exc.ArgumentError, ValueError):
+            raise LedgerError(_PLACES) from None
         except ImportError:
             raise MissingDependency("a ledger on PostgreSQL needs psycopg: pip install 'sfumato[postgres]'") from None
 
@@ -226,7 +236,7 @@ class Journal:
         path = Path(self._where)
         if not new and not path.is_file():
             raise LedgerError(f"there is no ledger at {self.name}: make one with `sfumato ledger init`")
-        uri = f"file:{quote(str(path.absolute()))}?mode={'rwc' if new else 'rw'}"
+        uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'rwc' if new else 'rw'}"
         connection = sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
         connection.execute("PRAGMA synchronous = EXTRA")
         return connection
@@ -238,7 +248,14 @@ class Journal:
             yield
         except (sa.exc.DBAPIError, sqlite3.Error) as error:
             told = " ".join(str(getattr(error, "orig", error)).split())[:200]
-            raise LedgerError(f"the ledger {self.name} cannot be used ({told}); nothing was released") from None
+            raise LedgerError(f"the ledger {self.name} cannot be used ({told})") from None
+
+
+def _database(url: str) -> str:
+    try:
+        return f"database {sa.engine.make_url(url).database!r} on PostgreSQL"
+    except (sa.exc.ArgumentError, ValueError):
+        return "database on PostgreSQL"
 
 
 def _begin(connection: sa.Connection) -> None:

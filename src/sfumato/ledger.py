@@ -1,8 +1,9 @@
 """The budget ledger: datasets with caps, and what every release of them has spent.
 
-Formal guarantee: the releases of a dataset that were reserved and not voided together satisfy each of its caps, by
-composition (``accounting``), whatever processes made them and however they ended. Reserving checks and writes in one
-transaction that excludes all others. A reservation is spent from that moment; ``draw`` is written before the first
+Formal guarantee: the releases of a dataset that were reserved and not voided together satisfy each of its caps, as it
+stood when the last of them was reserved, by composition (``accounting``), whatever processes made them and however they
+ended. A price is computed first; the entry is written in a transaction that excludes all others, and only if nothing of
+what the price rests on has changed. A reservation is spent from that moment; ``draw`` is written before the first
 random word of a release is drawn, and only a reservation without it, which can then never be drawn, may be voided.
 """
 
@@ -18,14 +19,14 @@ from typing import Any, Self
 
 from sfumato import accounting, check, conversion, recorded
 from sfumato.accounting import COMPOSITIONS, Charge, Composition, Total
-from sfumato.budget import Dataset, Quote, Request, Spent, protects, read_dataset
+from sfumato.budget import STEPS, Dataset, Quote, Request, Spent, protects, read_dataset
 from sfumato.calibration import least_epsilon, least_level
 from sfumato.conversion import Cap
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.guarantee import Guarantee
 from sfumato.journal import Entry, Journal
 from sfumato.loss import Loss
-from sfumato.manifest import Manifest, describe_guarantee
+from sfumato.manifest import Manifest, describe_guarantee, digest, read_guarantee
 
 _SPENDING = ("dataset", "cap", "reserve", "void")
 _ATTEMPTS = 1000
@@ -51,18 +52,24 @@ class Ledger:
 
         composition : how releases add up; see ``accounting``. ``tight`` holds if the sizes of releases are not chosen
                       by looking at earlier ones; ``basic``, ``advanced`` and ``gaussian`` hold in any case.
-        parts_by    : a public id by which the records fall into parts that are released one by one; a neighbour keeps
-                      its id, so one record spends in its own part only.
+        parts_by    : a public column by whose values the records fall into parts that are released one by one; a
+                      neighbour keeps its value, so one record spends in its own part only.
         """
-        _check_name(name)
+        _check_text(name, "a dataset's name")
         check.one_of(COMPOSITIONS, composition=composition)
+        first = Cap(cap) if isinstance(cap, Guarantee) else cap
+        if parts_by is not None:
+            _check_text(parts_by, "the column of parts")
+            if first.guarantee.group > 1:
+                raise LedgerError("rows of one person may lie in several parts: a cap with group > 1 cannot have parts")
 
         def absent(entries: list[Entry]) -> None:
             if any(e.dataset == name for e in entries):
                 raise LedgerError(f"{self.journal.name} has a dataset {name!r} already: see `sfumato ledger show`")
 
-        self.journal.append(name, "dataset", {"composition": composition, "parts_by": parts_by}, absent)
-        return self.set_cap(name, cap)
+        body = {"composition": composition, "parts_by": parts_by} | _cap_json(first)
+        self.journal.append(name, "dataset", body, absent)
+        return self.dataset(name)
 
     def set_cap(self, name: str, cap: Guarantee | Cap) -> Dataset:
         """Set the cap of a unit; it can be raised or lowered later, on record, but what it protects stays the same."""
@@ -73,11 +80,12 @@ class Ledger:
             same = [old for old in dataset.caps if old.key == new.key]
             if dataset.releases and not same:
                 raise LedgerError(f"releases of {name!r} were made already, so no cap for another unit can be added")
+            if new.guarantee.group > 1 and dataset.parts_by is not None:
+                raise LedgerError("rows of one person may lie in several parts: a cap with group > 1 cannot have parts")
             if same and protects(same[0]) != protects(new):
                 raise LedgerError(f"the cap of {name!r} for this unit protects {same[0].describe()}, which stays so")
 
-        body = {"guarantee": describe_guarantee(new.guarantee), "attributes": new.attributes}
-        self.journal.append(name, "cap", body, possible)
+        self.journal.append(name, "cap", _cap_json(new), possible)
         return self.dataset(name)
 
     def dataset(self, name: str) -> Dataset:
@@ -89,25 +97,31 @@ class Ledger:
         entries = self.journal.entries()
         return [read_dataset(e.dataset, entries, self.journal.name) for e in entries if e.kind == "dataset"]
 
-    def account(self, dataset: str | None = None, *, part: str | None = None, convert: bool = False) -> "Account":
+    def account(
+        self, dataset: str | None = None, *, part: str | None = None, convert: bool = False, exceptions: bool = False
+    ) -> "Account":
         """What releases are charged to; the only dataset if none is named.
 
-        part    : the part of the data that will be released, if the dataset has parts.
-        convert : charge releases of another unit too, by the number of their units that one of the cap's can be.
+        part       : release only the records of this part, if the dataset has parts.
+        convert    : charge releases of another unit too, by the number of their units that one of the cap's can be.
+        exceptions : charge releases of which something is outside their guarantee, and record what.
         """
         found = self.datasets() if dataset is None else [self.dataset(dataset)]
         if len(found) != 1:
             raise LedgerError(f"{self.journal.name} has {len(found)} datasets: name one (--dataset)")
         if part is not None and found[0].parts_by is None:
-            raise LedgerError(f"the dataset {found[0].name!r} has no parts: enter it with parts_by, the public id")
-        return Account(self, found[0].name, part, convert)
+            raise LedgerError(f"the dataset {found[0].name!r} has no parts: enter it with parts_by, a public column")
+        if part is not None:
+            _check_text(part, "a part's name")
+        return Account(self, found[0].name, part, found[0].parts_by, convert, exceptions)
 
     def admit(self, name: str, schema: str, source: str) -> None:
-        """Say, on record, that another schema or source is the same dataset, and spends the same budget."""
+        """Say, on record, that data from this source with this schema belong to a dataset, and spend its budget."""
         fingerprints = {"schema": self.fingerprint("schema", schema), "source": self.fingerprint("source", source)}
 
         def known(entries: list[Entry]) -> None:
-            read_dataset(name, entries, self.journal.name)
+            dataset = read_dataset(name, entries, self.journal.name)
+            _check_units(dataset, fingerprints["schema"])
 
         self.journal.append(name, "admit", fingerprints, known)
 
@@ -121,16 +135,30 @@ class Ledger:
         Sound, because a release asks ``draw`` before its first random word, and draw refuses a void reservation.
         """
         check.whole(1, number=number)
-        if not reason.strip():
-            raise LedgerError("a reservation is voided for a reason, which is kept: say why")
-        self._mark(number, "void", {"reason": reason}, {"reserved"})
-
-    def confirm(self, number: int, digest: str) -> None:
-        """Record the digest of a release that was written but not committed before its process ended."""
-        self._mark(number, "commit", {"digest": digest}, {"drawn"})
+        _check_text(reason, "a reason, which is kept,")
+        self._mark(number, "void", {"reason": reason})
 
     def check_release(self, manifest: Manifest) -> Spent:
-        """The reservation that a release was charged to; refuses one that says so wrongly, or that was never drawn."""
+        """The reservation of a release; refuses one that was not committed, or is not what was committed.
+
+        Of a release that was made in memory and saved later, the ledger knows the manifest but not the files.
+        """
+        spent = self._reservation(manifest)
+        if spent.state != "committed":
+            raise LedgerError(
+                f"reservation {spent.number}, to which this release was charged, is {spent.state} and not committed"
+                + (
+                    ": `sfumato ledger confirm` records a release that was written whole"
+                    if spent.state == "drawn"
+                    else ""
+                )
+            )
+        if spent.note not in (manifest["digest"], digest(manifest | {"files": {}})):
+            raise LedgerError(f"this is not the release that entry {spent.number} committed: do not trust it")
+        return spent
+
+    def _reservation(self, manifest: Manifest) -> Spent:
+        """The reservation that a manifest names, if it is one of this ledger and of the same promise."""
         told = manifest.get("ledger")
         if told is None:
             raise LedgerError("this release was charged to no ledger, and says so")
@@ -138,33 +166,36 @@ class Ledger:
         if entry is None or (entry.hash, entry.dataset, entry.kind) != (told["hash"], told["dataset"], "reserve"):
             raise LedgerError(f"{self.journal.name} has no entry for this release: it belongs to another ledger")
         spent = next(s for s in self.dataset(entry.dataset).releases if s.number == entry.number)
-        if spent.state == "void":
-            raise LedgerError(
-                f"reservation {spent.number}, to which this release was charged, is void: it should not exist"
-            )
+        claims = manifest["mechanism"].get("satisfies_claim", True)
+        if claims and read_guarantee(manifest["guarantee"]) != spent.guarantee:
+            raise LedgerError(f"this release promises something else than entry {spent.number}: do not trust it")
         return spent
 
     def confirm_release(self, manifest: Manifest) -> int:
         """Record a release that was written whole but not committed before its process ended."""
-        spent = self.check_release(manifest)
-        self.confirm(spent.number, manifest["digest"])
+        spent = self._reservation(manifest)
+        self._mark(spent.number, "commit", {"digest": manifest["digest"]})
         return spent.number
 
-    def verify(self) -> tuple[int, str]:
-        """Check the chain of entries; how many there are, and the last hash."""
-        found = self.journal.verify()
+    def verify(self, expected: str | None = None) -> tuple[int, str]:
+        """Check the chain of entries and the steps of every release; how many there are, and the last hash."""
+        found = self.journal.verify(expected)
         self.datasets()
         return found
 
-    def _mark(self, number: int, kind: str, body: dict[str, Any], states: set[str]) -> None:
-        name = next((e.dataset for e in self.journal.entries() if (e.number, e.kind) == (number, "reserve")), None)
-        if name is None:
-            raise LedgerError(f"{self.journal.name} has no reservation {number}")
+    def _mark(self, number: int, kind: str, body: dict[str, Any], hash_: str | None = None) -> None:
+        """The next step of a reservation, which is known by its number and, to its own process, by its hash."""
+        found = next((e for e in self.journal.entries() if (e.number, e.kind) == (number, "reserve")), None)
+        if found is None or hash_ not in (None, found.hash):
+            raise LedgerError(f"{self.journal.name} has no such reservation {number}")
+        name = found.dataset
 
         def possible(entries: list[Entry]) -> None:
+            if found not in entries:
+                raise LedgerError(f"{self.journal.name} lost reservation {number} meanwhile")
             releases = read_dataset(name, entries, self.journal.name).releases
             state = next(s.state for s in releases if s.number == number)
-            if state not in states:
+            if state != STEPS[kind][0]:
                 raise LedgerError(f"reservation {number} of {name!r} is {state}, so it cannot be {_PAST[kind]}")
 
         self.journal.append(name, kind, {"reservation": number} | body, possible)
@@ -180,7 +211,9 @@ class Account:
     ledger: Ledger
     name: str
     part: str | None = None
+    parts_by: str | None = None
     convert: bool = False
+    exceptions: bool = False
 
     def price(self, request: Request) -> list[Quote]:
         """What a release would cost, cap by cap; nothing is written."""
@@ -198,10 +231,16 @@ class Account:
             quotes, charges = self._quotes(dataset, request)
             if not all(quote.fits for quote in quotes):
                 raise self._refusal(dataset, request, quotes)
+            if request.outside and not self.exceptions:
+                raise LedgerError(
+                    f"something of this release is outside its guarantee ({'; '.join(request.outside)}): a ledger "
+                    "cannot vouch for it; say --exceptions (exceptions=True) to charge it all the same, on record"
+                )
             body = {
                 "mechanism": request.mechanism,
                 "guarantee": describe_guarantee(request.guarantee),
                 "part": self.part,
+                "outside": list(request.outside),
                 "loss": recorded.to_json(recorded.tabulated(request.loss)),
                 "charges": [
                     {"times": q.times} | ({} if c.mu == math.inf else {"mu": c.mu, "tail": c.tail})
@@ -209,16 +248,20 @@ class Account:
                 ],
                 "spent": [_total_json(q.after) for q in quotes],
             } | sources
+            unmoved = _unmoved(self.name, entries)
+
+            def still(now: list[Entry], unmoved: Callable[[list[Entry]], None] = unmoved) -> None:
+                unmoved(now)
+                self._sources(read_dataset(self.name, now, self.ledger.journal.name), now, request)
+
             try:
-                entry = self.ledger.journal.append(self.name, "reserve", body, _unmoved(self.name, entries))
+                entry = self.ledger.journal.append(self.name, "reserve", body, still)
             except _Moved:
                 continue
             return Reservation(self.ledger, self.name, entry.number, entry.hash)
         raise LedgerError(f"{self.ledger.journal.name} is too busy: others kept spending meanwhile; try again")
 
     def _quotes(self, dataset: Dataset, request: Request) -> tuple[list[Quote], list[Charge]]:
-        if not dataset.caps:
-            raise LedgerError(f"the dataset {self.name!r} has no cap: set one with `sfumato ledger cap`")
         quotes, charges = [], []
         loss = recorded.tabulated(request.loss)
         for place, cap in enumerate(dataset.caps):
@@ -248,16 +291,17 @@ class Account:
             "schema": self.ledger.fingerprint("schema", request.schema),
             "source": self.ledger.fingerprint("source", request.source),
         }
+        _check_units(dataset, made["schema"])
         if dataset.sources and (made["schema"], made["source"]) not in dataset.sources:
             raise LedgerError(
-                f"{self.name!r} was released from another file or with another schema before: if these are the same "
-                "people's data, say so with `sfumato ledger admit`; if not, enter a dataset of its own"
+                f"{self.name!r} was released from another file or with another schema before: if these data belong "
+                "to it, say so with `sfumato ledger admit` (Ledger.admit); if not, enter a dataset of its own"
             )
         others = {e.dataset for e in entries if e.body.get("source") == made["source"]} - {self.name}
         if not dataset.sources and others and not request.source.startswith("memory"):
             raise LedgerError(
-                f"this file is accounted for as {min(others)!r} already: charge it there, or say with `sfumato "
-                f"ledger admit` that {self.name!r} is something else"
+                f"this file is accounted for as {min(others)!r} already: charge it there or, if it holds other "
+                f"people's data now, say with `sfumato ledger admit` that it belongs to {self.name!r}"
             )
         return made
 
@@ -322,13 +366,13 @@ class Reservation:
         """Say, durably and once, that randomness is about to be drawn; refused if the reservation was voided."""
         with self._lock:
             if not self._drawn:
-                self.ledger._mark(self.number, "draw", {}, {"reserved"})
+                self.ledger._mark(self.number, "draw", {}, self.hash)
                 self._drawn.append(True)
 
-    def commit(self, digest: str) -> None:
+    def commit(self, manifest: Manifest) -> None:
         """Record the digest of what was released."""
         self.draw()
-        self.ledger.confirm(self.number, digest)
+        self.ledger._mark(self.number, "commit", {"digest": manifest["digest"]}, self.hash)
 
     def describe(self) -> str:
         """What remains of it after a failure."""
@@ -360,9 +404,24 @@ def _total_json(total: Total) -> dict[str, Any]:
     return {"epsilon": None if total.epsilon == math.inf else total.epsilon, "bound": total.bound}
 
 
-def _check_name(name: str) -> None:
-    if not name.strip() or len(name) > 200 or not name.isprintable():
-        raise LedgerError("a dataset has a name of at most 200 printable characters")
+def _cap_json(cap: Cap) -> dict[str, Any]:
+    return {"guarantee": describe_guarantee(cap.guarantee), "attributes": cap.attributes}
+
+
+def _check_units(dataset: Dataset, schema: str) -> None:
+    """A radius is in the weighted units of a schema, so a cap with one is for that schema alone."""
+    balls = any(cap.guarantee.allowed_change.radius is not None for cap in dataset.caps)
+    known = {first for first, _ in dataset.sources}
+    if balls and known and schema not in known:
+        raise LedgerError(
+            f"the cap of {dataset.name!r} has a radius in the units of the schema it was first used with: "
+            "another schema needs a dataset of its own"
+        )
+
+
+def _check_text(text: object, what: str) -> None:
+    if not isinstance(text, str) or not text.strip() or len(text) > 200 or not text.isprintable():
+        raise LedgerError(f"{what} has 1 to 200 printable characters")
 
 
 def schema_text(fields: dict[str, Any] | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,16 +14,21 @@ from sfumato import cells, storage
 from sfumato.budget import Quote, Request
 from sfumato.calibration import Calibrated, calibrate, least_epsilon
 from sfumato.edges import EdgeRows, open_edges
-from sfumato.errors import ParameterError, ReleaseError, SchemaError, SfumatoError
+from sfumato.errors import LedgerError, ParameterError, ReleaseError, SchemaError, SfumatoError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Account, Ledger, Reservation, schema_text
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
 from sfumato.mechanism import Prepared, Published, Recipe
+from sfumato.mechanisms.graph import FROM_DATA
+from sfumato.mechanisms.synthetic import CLASSES_SHOWN
 from sfumato.releases.loading import AnyRelease, of_kind
 from sfumato.rows import Progress, Rows, TableRows, ignore
 from sfumato.schema import Schema, positions
 from sfumato.secret import Secret
-from sfumato.tables import Table, open_table
+from sfumato.tables import Table, open_table, part_of
+
+Budget: TypeAlias = Ledger | Account | str | Path | None  # a path or URL stands for its ledger's only dataset
+FROM_BOUNDS = "bounds were taken from the data, which is outside the guarantee"
 
 
 def release(
@@ -32,7 +37,7 @@ def release(
     schema: Schema | None,
     mechanism: Recipe,
     guarantee: Guarantee,
-    ledger: Ledger | Account | None = None,
+    ledger: Budget = None,
     secret: Secret | None = None,
 ) -> AnyRelease:
     """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
@@ -42,8 +47,9 @@ def release(
     dataset; without one the release says that nothing was accounted for. ``secret`` is for tests; a release made with
     the testing twin is marked as unprotected.
     """
-    job = _Job.of(data, schema, mechanism, guarantee, secret)
-    with job.charged(ledger) as charge:
+    account = _account(ledger)
+    job = _Job.of(data, schema, mechanism, guarantee, secret).of_part(account)
+    with job.charged(account) as charge:
         published = job.run(ignore, charge)
         parts = list(job.blocks(published))
         if not parts:
@@ -53,7 +59,7 @@ def release(
         manifest = complete(job.fields(published, columns.shape[1], charge) | {"files": {}})
         made = of_kind(manifest, columns, published.matrix, ids)
         if charge is not None:
-            charge.commit(manifest["digest"])
+            charge.commit(manifest)
     return made
 
 
@@ -64,7 +70,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
     schema: Schema | None,
     mechanism: Recipe,
     guarantee: Guarantee,
-    ledger: Ledger | Account | None = None,
+    ledger: Budget = None,
     progress: Progress = ignore,
     secret: Secret | None = None,
 ) -> Manifest:
@@ -73,18 +79,28 @@ def release_to(  # noqa: PLR0913 - everything meets here
     Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
     all pairs of them, and for graphs).
     """
-    job = _Job.of(data, schema, mechanism, guarantee, secret)
+    account = _account(ledger)
+    job = _Job.of(data, schema, mechanism, guarantee, secret).of_part(account)
     storage.check_free(Path(path))
-    with job.charged(ledger) as charge:
-        with storage.new_folder(Path(path)) as folder:
-            published = job.run(progress, charge)
-            rows = storage.write_numbers(folder, published.names, job.blocks(published))
-            if published.matrix is not None:
-                storage.write_projection(folder, published.matrix)
-            manifest = storage.finish(folder, job.fields(published, rows, charge))
-        if charge is not None:
-            charge.commit(manifest["digest"])
+    with job.charged(account) as charge, storage.new_folder(Path(path)) as folder:
+        published = job.run(progress, charge)
+        rows = storage.write_numbers(folder, published.names, job.blocks(published))
+        if published.matrix is not None:
+            storage.write_projection(folder, published.matrix)
+        manifest = storage.finish(folder, job.fields(published, rows, charge))
+    if charge is not None:
+        _commit(charge, manifest, path)
     return manifest
+
+
+def _commit(charge: Reservation, manifest: Manifest, path: str | Path) -> None:
+    try:
+        charge.commit(manifest)
+    except LedgerError as error:
+        raise LedgerError(
+            f"the release is written, in {path}, and charged, but the ledger could not record that it is whole "
+            f"({error}): run `sfumato ledger confirm` when it can"
+        ) from None
 
 
 def price(
@@ -93,11 +109,13 @@ def price(
     schema: Schema | None,
     mechanism: Recipe,
     guarantee: Guarantee,
-    ledger: Ledger | Account,
+    ledger: Budget,
 ) -> list[Quote]:
     """What a release would cost, cap by cap; nothing is read off the rows, drawn or charged."""
-    job = _Job.of(data, schema, mechanism, guarantee, None)
-    return _account(ledger).price(job.request)
+    account = _account(ledger)
+    if account is None:
+        raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
+    return account.price(_Job.of(data, schema, mechanism, guarantee, None).request)
 
 
 def source_of(data: Any) -> str:
@@ -122,22 +140,37 @@ class _Job:
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
-        request = _request(calibrated, type(mechanism).__name__, schema, source_of(data))
+        request = _request(calibrated, mechanism, schema, source_of(data))
+        if isinstance(source, EdgeRows) and (source.from_data or _vertices(source, mechanism) is None):
+            request = replace(request, outside=(*request.outside, FROM_DATA))
         return cls(calibrated, source, Secret.fresh() if secret is None else secret, request)
 
     @property
     def schema(self) -> Schema | None:
         return self.calibrated.mechanism.schema
 
+    def of_part(self, account: Account | None) -> "_Job":
+        """The same with the records of the account's part only: what is charged to a part reads no other."""
+        if account is None or account.part is None:
+            return self
+        assert account.parts_by is not None
+        if not isinstance(self.source, Table) or self.schema is None:
+            raise ParameterError("parts are of tables: a graph has none")
+        if any(c.name == account.parts_by and c.kind != "id" for c in self.schema.columns):
+            raise ParameterError(
+                f"parts go by {account.parts_by!r}, which is public: leave it out of the schema, which protects columns"
+            )
+        return replace(self, source=part_of(self.source, account.parts_by, account.part))
+
     @contextmanager
-    def charged(self, ledger: Ledger | Account | None) -> Iterator[Reservation | None]:
+    def charged(self, account: Account | None) -> Iterator[Reservation | None]:
         """Spend before anything is read; a failure afterwards says what remains of it."""
-        if ledger is None:
+        if account is None:
             yield None
             return
         if not self.secret.protected:
             raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
-        reservation = _account(ledger).reserve(self.request)
+        reservation = account.reserve(self.request)
         try:
             yield reservation
         except SfumatoError as error:
@@ -189,7 +222,7 @@ class _Ids:
 
     def take(self, count: int) -> pa.Array:
         while len(self._left) < count:
-            self._left = pa.concat_arrays([self._left, _as_text(next(self._batches).column(0))])
+            self._left = pa.concat_arrays([self._left, cells.as_text(next(self._batches).column(0))])
         taken, self._left = self._left[:count], self._left[count:]
         return taken
 
@@ -201,30 +234,23 @@ def _ids(table: Table, schema: Schema) -> _Ids | None:
     positions(table.schema.names, [name])
     kind = table.schema.field(name).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_integer(kind) or _is_text(kind)):
+    if not (pa.types.is_integer(kind) or cells.is_text(kind)):
         raise SchemaError(f"the id column {name!r} is of type {kind} in the data: ids are texts or whole numbers")
     return _Ids(table.blocks([name], 1 << 16))
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(is_one(kind) for is_one in texts)
+def _vertices(source: EdgeRows, recipe: Recipe) -> int | None:
+    """How many vertices there are, if that is public."""
+    return getattr(recipe, "vertices", None) or source.vertices
 
 
-def _as_text(ids: pa.Array) -> pa.Array:
-    """Ids as text; bytes that are no UTF-8 are replaced, for a file of them could not be read."""
-    plain = cells.decoded(ids) if pa.types.is_dictionary(ids.type) else ids
-    if not _is_text(plain.type):
-        return plain.cast(pa.string())
-    raw = plain.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
+def _account(ledger: Budget) -> Account | None:
+    if ledger is None or isinstance(ledger, Account):
+        return ledger
+    return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()
 
 
-def _account(ledger: Ledger | Account) -> Account:
-    return ledger.account() if isinstance(ledger, Ledger) else ledger
-
-
-def _request(calibrated: Calibrated[Prepared], name: str, schema: Schema | None, source: str) -> Request:
+def _request(calibrated: Calibrated[Prepared], recipe: Recipe, schema: Schema | None, source: str) -> Request:
     """What a ledger needs to know; where a mechanism does not keep its claim, what it costs in truth."""
     prepared, level, promise = calibrated.mechanism, calibrated.level, calibrated.guarantee
     loss = getattr(prepared, "true_loss", prepared.loss)
@@ -232,13 +258,16 @@ def _request(calibrated: Calibrated[Prepared], name: str, schema: Schema | None,
         promise = replace(promise, epsilon=least_epsilon(loss(level), promise.delta))
     columns = 1 if schema is None else sum(column.kind != "id" for column in schema.columns)
     fields = schema_text(None if schema is None else schema.to_dict())
-    return Request(name, promise, loss(level), lambda times: loss(level * times), columns, fields, source)
+    outside = [FROM_BOUNDS] if schema is not None and schema.bounds_from_data else []
+    outside += [CLASSES_SHOWN] if getattr(recipe, "counts", "private") == "public" else []
+    name, times = type(recipe).__name__, lambda times: loss(level * times)
+    return Request(name, promise, loss(level), times, columns, fields, source, tuple(outside))
 
 
 def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None) -> Iterator[str]:
     if charge is None:
         yield "no ledger was used: what other releases of these data cost is not accounted for"
     if schema is not None and schema.bounds_from_data:
-        yield "bounds were taken from the data, which is outside the guarantee"
+        yield FROM_BOUNDS
     if not secret.protected:
         yield "made with test noise: this release protects nobody"

@@ -90,8 +90,8 @@ def group_delta(epsilon: float, delta: float, times: int) -> float:
     """What ``times`` units together have at times * epsilon, if one has (epsilon, delta), rounded up."""
     if epsilon == 0 or times == 1:
         return min(1.0, delta * times)
-    if delta == 0 or epsilon * (times - 1) > 600:
-        return min(1.0, delta * math.inf) if delta else 0.0
+    if delta == 0 or epsilon * times > 600:
+        return 1.0 if delta else 0.0
     return min(1.0, delta * math.expm1(times * epsilon) / math.expm1(epsilon) * (1 + 1e-12))
 
 
@@ -108,6 +108,8 @@ def to_json(loss: Loss) -> dict[str, Any]:
             backward
         )
     if isinstance(loss, Composed):
+        if len(loss.losses) > _MOST:
+            raise LedgerError(f"a loss of more than {_MOST} parts cannot be charged to a ledger")
         parts: dict[Loss, int] = {}
         for part in loss.losses:
             parts[part] = parts.get(part, 0) + 1

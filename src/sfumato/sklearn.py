@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato import neighbourhood, pipeline
 from sfumato.guarantee import Guarantee
-from sfumato.ledger import Account, Ledger
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.projection import Family
 from sfumato.schema import Schema
@@ -43,7 +42,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         projection: Family = "sparse",
         noise: Literal["laplace", "gaussian"] = "laplace",
         seed: int = 0,
-        ledger: Ledger | Account | None = None,
+        ledger: pipeline.Budget = None,
     ) -> None:
         self.n_components = n_components
         self.low = low

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
@@ -82,6 +83,23 @@ def open_table(data: Any, schema: Schema | None = None) -> Table:
         f"a table cannot be made of an object of type {type(data).__name__}: give a path to a .csv or .parquet file, "
         "an Arrow, pandas or polars table, a NumPy array or a SciPy sparse matrix"
     )
+
+
+def part_of(table: Table, column: str, value: str) -> Table:
+    """The rows of a table whose (public) value in a column, as text, is this one."""
+    positions(table.schema.names, [column])
+    kind = table.schema.field(column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_integer(kind) or cells.is_text(kind)):
+        raise SchemaError(f"the column {column!r} is of type {kind} in the data: parts go by texts or whole numbers")
+
+    def read(columns: tuple[str, ...], rows: int) -> Batches:
+        wanted = list(dict.fromkeys((*columns, column)))
+        for batch in table.blocks(wanted, rows):
+            kept = pc.equal(cells.as_text(batch.column(wanted.index(column))), value).fill_null(False)
+            yield batch.filter(kept).select(list(columns))
+
+    return Table(table.schema, None, f"part of {table.source}", read)
 
 
 def reblock(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:

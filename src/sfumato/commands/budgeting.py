@@ -4,7 +4,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.parsing import add_promise, command, promise, tell
+from sfumato.commands.parsing import add_promise, command, finite, promise, tell
 from sfumato.commands.releasing import add_price
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def _add_init(acts: Any) -> None:
         help="how releases add up. tight (default) holds if sizes of releases are not chosen by looking at earlier "
         "ones; the others hold in any case",
     )
-    parser.add_argument("--parts-by", metavar="ID", help="a public id by which parts are released that share no record")
+    parser.add_argument(
+        "--parts-by", metavar="COLUMN", help="a public column by whose values parts are released that share no record"
+    )
 
 
 def _init(options: Any) -> None:
@@ -129,7 +131,7 @@ def _described(dataset: "Dataset") -> str:
         total, part = s.totals[0].epsilon, f", part {s.part}" if s.part is not None else ""
         lines.append(
             f"  {s.number:>4}  {s.at[:19].replace('T', ' ')}  {s.mechanism:18} {s.guarantee.epsilon:>8g} "
-            f"{s.guarantee.delta:>8g}  {total:>8.4g}  {s.state}{part}"
+            f"{s.guarantee.delta:>8g}  {total:>8.4g}  {s.state}{part}{'; ' if s.outside else ''}{'; '.join(s.outside)}"
         )
     return "\n".join(lines)
 
@@ -143,32 +145,35 @@ def _facts(dataset: "Dataset") -> dict[str, Any]:
         "composition": dataset.composition,
         "caps": [
             describe_guarantee(cap.guarantee)
-            | {"spent": _number(total.epsilon), "bound": total.bound, "remaining": dataset.remaining(place)}
+            | {"spent": finite(total.epsilon), "bound": total.bound, "remaining": dataset.remaining(place)}
             for place, (cap, total) in enumerate(zip(dataset.caps, totals, strict=True))
         ],
         "releases": [
             {"number": s.number, "at": s.at, "mechanism": s.mechanism, "guarantee": describe_guarantee(s.guarantee)}
-            | {"part": s.part, "state": s.state, "note": s.note, "total": [_number(t.epsilon) for t in s.totals]}
+            | {
+                "part": s.part,
+                "state": s.state,
+                "note": s.note,
+                "total": [finite(t.epsilon) for t in s.totals],
+                "outside": s.outside,
+            }
             for s in dataset.releases
         ],
     }
-
-
-def _number(epsilon: float) -> float | None:
-    return None if epsilon == math.inf else epsilon
 
 
 def _add_verify(acts: Any) -> None:
     text = "Check that no entry was edited, removed or moved, and that releases are the ones entered."
     parser = _act(acts, "verify", text, "--release people.release", _verify)
     parser.add_argument("--release", nargs="*", default=[], metavar="DIR", help="release folders to look up")
+    parser.add_argument("--expect", metavar="HASH", help="a hash noted earlier, which must still be there")
 
 
 def _verify(options: Any) -> None:
     from sfumato.ledger import Ledger
 
     ledger = Ledger(options.ledger)
-    entries, last = ledger.verify()
+    entries, last = ledger.verify(options.expect)
     for folder in options.release:
         ledger.check_release(_manifest(folder))
     text = f"{entries} entries, unbroken; the last hash is {last}"
@@ -213,7 +218,7 @@ def _confirm(options: Any) -> None:
 
 
 def _add_admit(acts: Any) -> None:
-    text = "Say that another file or schema holds the same people's data, and spends the same budget."
+    text = "Say that a file with a schema belongs to a dataset, and spends its budget."
     parser = _act(acts, "admit", text, "people.csv --schema people.toml --dataset people", _admit)
     parser.add_argument("data", help="the file")
     parser.add_argument("--schema", help="schema file (TOML); none for a graph")

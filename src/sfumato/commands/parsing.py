@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,6 +40,11 @@ def tell(options: Any, facts: dict[str, Any], text: str) -> None:
     print(json.dumps(facts, indent=2) if options.json else text)
 
 
+def finite(number: float) -> float | None:
+    """A number as JSON can say it: None where it is infinite."""
+    return number if math.isfinite(number) else None
+
+
 def add_promise(parser: argparse.ArgumentParser) -> None:
     """The options of a guarantee."""
     parser.add_argument(
@@ -62,19 +68,23 @@ def add_account(parser: argparse.ArgumentParser) -> None:
     """The options that say which budget a release is charged to."""
     parser.add_argument("--ledger", help="charge this ledger: a SQLite file, or a postgresql:// URL (default: none)")
     parser.add_argument("--dataset", help="the dataset of the ledger (default: its only one)")
-    parser.add_argument("--part", help="the data are this part of a dataset whose parts share no record")
+    parser.add_argument("--part", help="release only this part of a dataset that was entered with --parts-by")
     parser.add_argument("--convert", action="store_true", help="charge a release of another unit than the cap's")
+    parser.add_argument(
+        "--exceptions", action="store_true", help="charge it even if part of it is outside its guarantee"
+    )
 
 
 def account(options: Any) -> "Account | None":
     """The account that the options name; None without a ledger."""
     if options.ledger is None:
-        if options.dataset is not None or options.part is not None or options.convert:
-            raise ParameterError("--dataset, --part and --convert need --ledger")
+        if options.dataset is not None or options.part is not None or options.convert or options.exceptions:
+            raise ParameterError("--dataset, --part, --convert and --exceptions need --ledger")
         return None
     from sfumato.ledger import Ledger
 
-    return Ledger(options.ledger).account(options.dataset, part=options.part, convert=options.convert)
+    choices = {"part": options.part, "convert": options.convert, "exceptions": options.exceptions}
+    return Ledger(options.ledger).account(options.dataset, **choices)
 
 
 def promise(options: Any) -> "Guarantee":

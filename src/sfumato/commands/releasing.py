@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.asking import summary
-from sfumato.commands.parsing import account, add_account, add_promise, command, promise, tell
+from sfumato.commands.parsing import account, add_account, add_promise, command, finite, promise, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -344,7 +344,8 @@ def _quote(options: Any, terms: dict[str, Any]) -> None:
         for q in quotes
     ]
     facts = [
-        {"cap": q.cap.describe(), "before": q.before.epsilon, "after": q.after.epsilon, "bound": q.after.bound}
+        {"cap": q.cap.describe(), "before": finite(q.before.epsilon), "after": finite(q.after.epsilon)}
+        | {"bound": q.after.bound}
         | {"fits": q.fits, "times": q.times}
         for q in quotes
     ]

@@ -42,6 +42,7 @@ _PAPER = 0.3  # the share of the mean in Chanyaswad et al.
 _MOST_COLUMNS = 3000
 _MOST_SAMPLES = 1 << 30
 _BLOCK = 1 << 16
+CLASSES_SHOWN = "classes are public here: the class of a record, and how many records have each, are not protected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,7 +362,7 @@ class PreparedSynthetic:
 
     def _warnings(self) -> Iterator[str]:
         if self.recipe.counts == "public":
-            yield "classes are public here: the class of a record, and how many records have each, are not protected"
+            yield CLASSES_SHOWN
         if self.recipe.constants == "published":
             yield (
                 "NOT PRIVATE AS CLAIMED: made with the constants published for RON-Gauss, whose proof fails for more "
