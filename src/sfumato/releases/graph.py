@@ -78,7 +78,7 @@ class GraphRelease(Release):
 
     def _indicator(self, vertices: Index) -> Floats:
         x = np.zeros(self.vertices)
-        x[self._check(vertices)] = 1.0
+        x[self._check(vertices, "vertices")] = 1.0
         return x
 
     def _indicators(self, indicators: Any) -> Floats:
