@@ -208,9 +208,11 @@ def test_questions_that_make_no_sense_are_refused(kind):
         lambda: made.cuts(np.ones(N)),
         lambda: made.laplacian_quadratic_form(np.ones(N - 1)),
         lambda: made.laplacian_quadratic_form(np.full(N, np.nan)),
+        lambda: made.laplacian_quadratic_form(np.arange(N) * 1e100),
     ):
         with pytest.raises(ParameterError):
             ask()
+    assert np.isfinite(made.laplacian_quadratic_form(np.arange(N) * 1e57).interval()).all()
     with pytest.raises(ReleaseError, match="schema"):
         _ = made.schema
 
