@@ -175,12 +175,12 @@ def main() -> None:
             for name, fit in libraries.items():
                 for epsilon, found in zip(EPSILONS, rising(fit, table, k), strict=True):
                     run = {"data": table.name, "digest": table.digest, "library": name, "epsilon": epsilon}
-                    stored.append(run | {"components": k, "captured": found})
+                    stored.append(run | {"components": k, "captured": [round(share, 6) for share in found]})
                     print(json.dumps(stored[-1]), file=sys.stderr, flush=True)
-    PEERS.write_text(
-        json.dumps({"notes": notes(max(every, key=lambda table: table.raw.size)), "runs": stored}, indent=1) + "\n",
-        encoding="utf-8",
-    )
+    told = notes(max(every, key=lambda table: table.raw.size))
+    lines = ",\n".join(f"  {json.dumps(run)}" for run in stored)
+    text = f'{{\n "notes": {json.dumps(told, indent=1)},\n "runs": [\n{lines}\n ]\n}}\n'
+    PEERS.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
