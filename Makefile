@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow bench figures results clean
+.PHONY: help demo test lint types slow bench peers figures results clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -50,6 +50,9 @@ bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeli
 	@.venv-bench/bin/python benchmarks/ground.py
 	@.venv-bench/bin/python benchmarks/sketch.py
 	@.venv-bench/bin/python benchmarks/ledger.py
+
+peers: .venv-bench/done ## what diffprivlib and OpenDP capture with PCA, for make results; DATA=folder as there
+	@.venv-bench/bin/python experiments/peers.py $(if $(DATA),--data $(DATA))
 
 figures: $(VENV)/base ## the figures that the documents quote
 	@$(BIN)/python benchmarks/figures.py

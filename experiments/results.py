@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import components
+import graphs
 import planning
 import profiles
 from sfumato.guarantee import Guarantee
@@ -52,11 +54,15 @@ def lines(data: Path | None, quick: bool) -> Iterator[str]:
     yield ""
     yield from regions()
     yield from profiles.section(data, DOCS / "figures" / "profiles.svg", quick)
+    yield ""
+    yield from graphs.section(data, DOCS / "figures" / "cuts.svg", quick)
+    yield ""
+    yield from components.section(data, quick)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the data sets; without it, users are generated")
+    parser.add_argument("--data", type=Path, help="folder of the data sets; what is missing is generated")
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     options = parser.parse_args()
     (DOCS / "figures").mkdir(exist_ok=True)

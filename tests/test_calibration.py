@@ -3,10 +3,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from sfumato.calibration import calibrate, least_epsilon, least_level
+from sfumato.calibration import calibrate, least_epsilon, least_level, near_level
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.loss import ChiSquare, FreshGaussian, FreshLaplace, Gaussian, Laplace, Response
+from sfumato.mechanisms.covariance import Covariance
+from sfumato.schema import Schema
 
 
 def fresh(family, d, k):
@@ -110,3 +112,38 @@ def test_calibrating_a_mechanism_keeps_its_promise():
     calibrated = calibrate(Toy(3.0), Guarantee(epsilon=0.5, unit="attribute"))
     assert calibrated.level == pytest.approx(6.0, rel=1e-11)
     assert calibrated.loss.delta(0.5) == 0
+
+
+# ---- guesses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.99, 1.5, 1e9, math.nan, math.inf])
+def test_a_bad_guess_changes_nothing(factor):
+    least = least_level(gaussian, 1.0, 1e-6)
+    assert near_level(gaussian, 1.0, 1e-6, least * factor) == pytest.approx(least, rel=2.0**-39)
+
+
+def test_a_good_guess_is_checked_and_costs_one_evaluation():
+    seen = []
+
+    def loss(level):
+        seen.append(level)
+        return Gaussian(1.0, level)
+
+    least = least_level(gaussian, 1.0, 1e-6)
+    level = near_level(loss, 1.0, 1e-6, least)
+    assert seen == [level]
+    assert least <= level < 1.001 * least
+    assert gaussian(level).delta(1.0) <= 1e-6
+
+
+def gaussian(level):
+    return Gaussian(1.0, level)
+
+
+def test_a_guessed_level_of_a_sketch_keeps_its_promise_and_hardly_less_would():
+    promise = Guarantee(epsilon=1.0, delta=1e-6)
+    prepared = Covariance(noise="sketch", rows=119, centred=True).prepare(Schema.reals(3, low=0, high=1), promise)
+    level = calibrate(prepared, promise).level
+    assert prepared.loss(level).delta(1.0) <= 1e-6 < prepared.loss(0.999 * level).delta(1.0)
+    assert prepared.guess == pytest.approx(4 * 47.127, rel=1e-4)

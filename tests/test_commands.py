@@ -86,8 +86,10 @@ def test_a_covariance_is_released_and_asked(options, capsys):
     unit = "record" if options else "attribute"
     run(f"release covariance flags.parquet --schema flags.toml --epsilon 8 --unit {unit} {options} --out c", capsys)
     assert ("80 records" in run("show c", capsys)) == ("add-remove" not in options)
-    assert run("estimate variance c f1 f2=-0.5", capsys).startswith("variance ")
+    about = "the mean" if "centred" in options else "the middle of the bounds"
+    assert run("estimate variance c f1 f2=-0.5", capsys).startswith(f"variance about {about} ")
     assert run("estimate components c 2", capsys).count("variance ") == 2
+    assert f"variances about {about}" in run("estimate components c 2", capsys)
     assert len(json.loads(run("estimate components c 2 --json", capsys))["components"]) == 2
     assert main(["estimate", "variance", "c", "f1=x"]) == 2
     assert main(["estimate", "variance", "c", "nothing"]) == 2
@@ -112,6 +114,20 @@ def test_a_graph_is_released_and_asked_for_cuts(capsys):
     assert low <= high
     assert main(["estimate", "distance", "g", "1", "2"]) == 2
     assert "it has no distance" in capsys.readouterr().err
+    assert main(["estimate", "cut", "g", "20"]) == 2
+    assert "vertices are numbered 0 to 19" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("flags")
+def test_a_graph_too_small_for_its_sketch_is_told_what_would_do(capsys):
+    options = "--distortion 0.5 --failure-probability 0.05 --vertices 20"
+    printed = run(f"release graph edges.parquet --epsilon 1 --delta 1e-6 {options} --out g", capsys)
+    assert "warning: only 20.7% of what is published is the graph" in printed
+    assert "too little. Half of it would be shown with epsilon=" in printed
+    assert load("g").manifest["mechanism"]["rows"] == 119
+    facts = json.loads(run(f"release graph edges.parquet --epsilon 60 --delta 1e-6 {options} --out h --json", capsys))
+    assert facts["verdict"]["enough"]
+    assert not any("only" in line for line in facts["manifest"]["warnings"])
 
 
 @pytest.mark.usefixtures("flags")
@@ -123,6 +139,7 @@ def test_a_graph_is_released_and_asked_for_cuts(capsys):
         (f"release sketch flags.parquet --schema flags.toml {PROMISE} --noise gaussian --out r", "delta > 0"),
         (f"release sketch flags.parquet --schema flags.toml {PROMISE} --choose-dimension 9 --out r", "below epsilon"),
         ("release graph edges.parquet --epsilon 1 --out r", "rows"),
+        ("release graph edges.parquet --epsilon 1 --mechanism noise --rows 5 --out r", "those of a sketch"),
         ("release graph nothing.parquet --epsilon 1 --delta 1e-6 --rows 5 --out r", "nothing.parquet"),
         ("feasible 0", "scales[0]"),
     ],

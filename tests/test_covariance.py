@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato import scatter
 from sfumato.audit.bound import lower_bound
 from sfumato.calibration import calibrate, least_level
 from sfumato.errors import ParameterError, ReleaseError
@@ -478,3 +479,31 @@ def test_a_record_that_comes_moves_no_other_however_blocks_are_cut(norm):
     whole = grid.round(block)
     for i in range(200):
         assert (grid.round(block[:, i : i + 1]) == whole[:, i : i + 1]).all()
+
+
+# ---- against equal noise ---------------------------------------------------------------------------------------------
+
+
+def test_the_error_off_the_diagonal_is_less_by_the_square_root_of_two_than_with_equal_noise_on_the_triangle():
+    """Equal noise protects the triangle with each number once, which moves by sqrt(2) R^2: from one axis to another."""
+    dim, radius, rng = 40, 2.0, np.random.default_rng(3)
+    schema = replace(Schema.reals(dim, low=-radius, high=radius), norm="l2", norm_bound=radius)
+    prepared = Covariance(noise="gaussian").prepare(schema, promise())
+    level = calibrate(prepared, promise()).level
+    above, whole = np.triu_indices(dim, 1), np.triu_indices(dim)
+    x, y = rng.standard_normal((2, 500, dim)) * rng.random((2, 500, dim)) ** 8
+    x, y = (radius * z / np.linalg.norm(z, axis=1, keepdims=True) for z in (x, y))
+    moved = np.einsum("ni,nj->nij", x, x) - np.einsum("ni,nj->nij", y, y)
+    assert np.linalg.norm(moved[:, whole[0], whole[1]], axis=1).max() <= math.sqrt(2) * radius**2
+    rows = schema.clip(rng.standard_normal((dim, 3))).T
+    errors = [noisy_square(prepared, rows, level, seed)[above] - (rows.T @ rows)[above] for seed in range(40)]
+    ratio = level * math.sqrt(2) * radius**2 / math.sqrt(np.mean(np.square(errors)))
+    tolerance = 6.2 * math.sqrt(2) / math.sqrt(2 * np.size(errors))
+    assert ratio == pytest.approx(math.sqrt(2), abs=tolerance)
+    for wrong in (1.05, 0.95):
+        assert ratio != pytest.approx(math.sqrt(2) * wrong, abs=tolerance)
+
+
+def noisy_square(prepared, rows, level, seed):
+    values = next(prepared.run(Block(rows.T), level, Secret.for_testing(seed)).blocks)[0]
+    return scatter.square(values, rows.shape[1])

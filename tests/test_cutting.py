@@ -208,9 +208,11 @@ def test_questions_that_make_no_sense_are_refused(kind):
         lambda: made.cuts(np.ones(N)),
         lambda: made.laplacian_quadratic_form(np.ones(N - 1)),
         lambda: made.laplacian_quadratic_form(np.full(N, np.nan)),
+        lambda: made.laplacian_quadratic_form(np.arange(N) * 1e100),
     ):
         with pytest.raises(ParameterError):
             ask()
+    assert np.isfinite(made.laplacian_quadratic_form(np.arange(N) * 1e57).interval()).all()
     with pytest.raises(ReleaseError, match="schema"):
         _ = made.schema
 
@@ -309,7 +311,7 @@ def test_forged_manifests_of_graphs_are_refused(kind, place, value, tmp_path):
 def test_the_exact_ridge_is_a_small_part_of_the_published_one(rows, published, epsilon):
     asked = cutplan.published_ridge(rows, epsilon, 1e-6)
     assert asked == pytest.approx(published / epsilon, rel=1e-4)
-    assert 40 < asked / cutplan.sketch_ridge(10**12, rows, epsilon, 1e-6) < 100
+    assert 55 <= round(asked / cutplan.sketch_ridge(10**12, rows, epsilon, 1e-6)) <= 96
 
 
 def test_forecasts_are_what_releases_have():

@@ -165,6 +165,15 @@ def test_what_is_no_edge_list_is_refused_without_quoting_it(data):
         open_edges(data)
 
 
+def test_a_file_without_a_header_is_refused_and_does_not_lose_its_first_edge(tmp_path):
+    (tmp_path / "bare.csv").write_text("0,1\n1,2\n")
+    with pytest.raises(SchemaError, match="give it a header") as refused:
+        open_edges(tmp_path / "bare.csv")
+    assert "0,1" not in str(refused.value).replace(str(tmp_path), "")
+    (tmp_path / "named.csv").write_text("from,to\n0,1\n1,2\n")
+    assert gather(open_edges(tmp_path / "named.csv"), None).steps.size == 2
+
+
 def test_numbers_of_vertices_that_cannot_be_are_refused():
     for wrong in (1, 2**31 + 1, 2.5):
         with pytest.raises(ParameterError, match="vertices"):

@@ -22,6 +22,7 @@ Combining needs every pair once in memory, 20 bytes each, and a sort; nothing el
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -124,6 +125,10 @@ def open_edges(data: Any, *, progress: Progress = ignore) -> EdgeRows:
 def _open_table(data: Any, progress: Progress) -> EdgeRows:
     table = open_table(data)
     names = list(table.schema.names)
+    if isinstance(data, (str, Path)) and all(map(_is_number, names)):
+        raise SchemaError(
+            f"{table.source}: the columns are named by numbers: give it a header, src,dst or src,dst,weight"
+        )
     wanted = [name for name in _NAMES if name in names] if {"src", "dst"} & set(names) else names
     if len(wanted) not in (2, 3) or ("src" in wanted) != ("dst" in wanted) or len(set(wanted)) != len(wanted):
         raise SchemaError(
@@ -136,6 +141,14 @@ def _open_table(data: Any, progress: Progress) -> EdgeRows:
             yield _lines([cells.read(column, _ANY).astype(np.float64) for column in batch.columns])
 
     return EdgeRows(None, read, progress)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _open_array(array: NDArray[Any], progress: Progress) -> EdgeRows:

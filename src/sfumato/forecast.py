@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sfumato import profile
-from sfumato.calibration import least_level
+from sfumato.calibration import least_level, replaced_guess
 from sfumato.guarantee import Change, Guarantee
 from sfumato.loss import ChiSquare, Gaussian, Laplace
 from sfumato.moments import NoiseKind
@@ -259,24 +259,10 @@ def fresh_laplace_level(epsilon: float, delta: float) -> float:
 
 
 def ridge_level(rows: int, epsilon: float, delta: float, *, replace: bool) -> float:
-    """1/s for a Gaussian sketch of so many rows: how many squared lengths of a record its ridge must be.
-
-    Adding or removing is calibrated; for replacing, the law of (1+s) A - B with chi-square A and B is summed over B.
-    """
-    if not replace:
-        return least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), epsilon, delta)
-    width = _WIDTH * math.sqrt(2 * rows)
-    b = np.linspace(max(1e-9, rows - width), rows + width + 40, 2001)
-    density = np.exp((rows / 2 - 1) * np.log(b / rows) - (b - rows) / 2)
-    density /= density.sum()
-
-    def excess(level: Floats) -> Floats:
-        s = 1 / float(level[0])
-        t = 2 * (1 + s) * epsilon / s
-        above = np.sum(density * special.chdtrc(rows, (t + b) / (1 + s)))
-        return np.array([above - math.exp(epsilon) * np.sum(density * special.chdtrc(rows, t + (1 + s) * b)) - delta])
-
-    return float(_bisect(excess, 1, math.sqrt(rows) * 4 / epsilon, rounds=30)[0])
+    """1/s for a Gaussian sketch of so many rows: how many squared lengths of a record its ridge must be."""
+    if replace:
+        return replaced_guess(rows, epsilon, delta)
+    return least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), epsilon, delta)
 
 
 def more_columns(dim_out: int) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato import check
-from sfumato.calibration import calibrate, least_level
+from sfumato.calibration import calibrate, least_level, near_level, replaced_guess
 from sfumato.guarantee import Guarantee, Neighbours
 from sfumato.loss import ChiSquare
 from sfumato.mechanisms.covariance import (
@@ -67,12 +67,18 @@ class Option:
 
 @functools.lru_cache(maxsize=64)
 def ridge(rows: int, epsilon: float, delta: float, *, neighbours: Neighbours = "add-remove", centred: bool) -> float:
-    """The least ridge that protects a sketch of as many rows, for records in the unit ball.
+    """The ridge that protects a sketch of as many rows, for records in the unit ball: the least, or a little above it.
 
     The number of records, where it is protected, costs a little more (``covariance.COUNT_SHARE``).
     """
-    longest = 4.0 if centred else 1.0
-    return longest * least_level(lambda x: ChiSquare(rows=rows, ratio=1 / x, neighbours=neighbours), epsilon, delta)
+    longest, family = 4.0 if centred else 1.0, functools.partial(_sketch_loss, rows, neighbours)
+    if neighbours == "replace":
+        return longest * near_level(family, epsilon, delta, replaced_guess(rows, epsilon, delta))
+    return longest * least_level(family, epsilon, delta)
+
+
+def _sketch_loss(rows: int, neighbours: Neighbours, level: float) -> ChiSquare:
+    return ChiSquare(rows=rows, ratio=1 / level, neighbours=neighbours)
 
 
 def standard_error(noise: CovarianceNoise, setting: Setting, rows: int | None = None) -> float:

@@ -102,7 +102,16 @@ def _variance(options: Any) -> None:
         direction = {name: float(weight) for name, _, weight in parts}
     except ValueError:
         raise ParameterError("a direction is columns with weights, such as age=1 income=-0.5") from None
-    _bar(options, "variance", _ask(options, "variance")(direction))
+    ask = _ask(options, "variance")
+    _bar(options, f"variance about {_about(ask.__self__)}", ask(direction))
+
+
+def _about(release: Any) -> str:
+    """What the variances of a release are about; only a centred one speaks of the mean."""
+    facts = release.manifest
+    if facts["mechanism"]["centred"]:
+        return "the mean"
+    return "the origin" if "clip" in facts["schema"] else "the middle of the bounds"
 
 
 def _components(options: Any) -> None:
@@ -110,14 +119,16 @@ def _components(options: Any) -> None:
     found = release_components(options.count)
     names = release_components.__self__.names
     lows, highs = found.variances.interval(options.level)
-    facts, lines = [], []
+    about = _about(release_components.__self__)
+    facts: list[dict[str, Any]] = []
+    lines = [f"variances about {about}, in the schema's weighted units; the intervals hold all at once"]
     for i, value in enumerate(found.variances.value):
         weights = dict(zip(names, map(float, found.vectors[:, i]), strict=True))
         facts.append({"variance": float(value), "low": float(lows[i]), "high": float(highs[i]), "weights": weights})
         largest = sorted(weights, key=lambda name: -abs(weights[name]))[:4]
         lean = ", ".join(f"{name} {weights[name]:+.2f}" for name in largest)
         lines.append(f"variance {value:.6g} ({options.level:.0%}: {lows[i]:.6g} to {highs[i]:.6g}) along {lean}")
-    tell(options, {"components": facts}, "\n".join(lines))
+    tell(options, {"about": about, "components": facts}, "\n".join(lines))
 
 
 def _cut(options: Any) -> None:

@@ -1,6 +1,7 @@
 """``sfumato release KIND``: make a private release of a table."""
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.asking import summary
@@ -9,6 +10,7 @@ from sfumato.commands.parsing import account, add_account, add_promise, command,
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sfumato.cutplan import Verdict
     from sfumato.guarantee import Guarantee
     from sfumato.mechanism import Recipe
     from sfumato.schema import Schema
@@ -224,23 +226,39 @@ def _add_graph(kinds: Any) -> None:
     parser.add_argument(
         "--vertices", type=int, help="how many there are (default: taken from the edges, with a warning)"
     )
-    parser.add_argument("--rows", type=int, help="of the sketch")
+    parser.add_argument("--rows", type=int, help="of the sketch; more of them mean less noise and a larger ridge")
+    parser.add_argument("--distortion", type=float, help="instead of rows: how far, relatively, a cut may be off ...")
+    parser.add_argument("--failure-probability", type=float, help="... and with which probability it may be further")
     parser.add_argument("--mechanism", choices=("sketch", "noise", "response"), default="sketch", help="default sketch")
     add_account(parser)
 
 
 def _graph(options: Any) -> None:
     from sfumato.guarantee import Guarantee
+
+    guarantee = Guarantee(epsilon=options.epsilon, delta=options.delta, unit="edge")
+    _make(options, None, _graph_recipe(options), guarantee)
+
+
+def _graph_recipe(options: Any) -> "Recipe":
+    from sfumato.errors import ParameterError
     from sfumato.mechanisms.graph import GraphSketch
     from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
 
-    recipe: Recipe = EdgeNoise(vertices=options.vertices)
-    if options.mechanism == "response":
-        recipe = EdgeResponse(vertices=options.vertices)
-    elif options.mechanism == "sketch":
-        recipe = GraphSketch(rows=options.rows, vertices=options.vertices)
-    guarantee = Guarantee(epsilon=options.epsilon, delta=options.delta, unit="edge")
-    _make(options, None, recipe, guarantee)
+    accuracy = options.rows, options.distortion, options.failure_probability
+    if options.mechanism == "sketch":
+        return GraphSketch(
+            rows=options.rows,
+            distortion=options.distortion,
+            failure_probability=options.failure_probability,
+            vertices=options.vertices,
+        )
+    if any(given is not None for given in accuracy):
+        raise ParameterError(
+            "--rows, --distortion and --failure-probability are those of a sketch: they do not go with "
+            f"--mechanism {options.mechanism}"
+        )
+    return (EdgeNoise if options.mechanism == "noise" else EdgeResponse)(vertices=options.vertices)
 
 
 def _sketch(options: Any) -> None:
@@ -284,8 +302,6 @@ def _chosen(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
 
 def _planned(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
     """Release the sketch that a plan puts first, and print the plan before anything is read."""
-    from dataclasses import replace
-
     from sfumato.mechanisms.sketch import Sketch
     from sfumato.planner import plan
     from sfumato.tables import open_table
@@ -296,9 +312,9 @@ def _planned(options: Any, schema: "Schema", guarantee: "Guarantee") -> None:
     made = made.only(lambda o: isinstance(o.mechanism, Sketch) and options.noise in (None, o.noise))
     sketch = made.mechanism
     assert isinstance(sketch, Sketch)
-    sketch = replace(sketch, publish_projection=not options.keep_projection)
+    sketch = dataclasses.replace(sketch, publish_projection=not options.keep_projection)
     if options.seed is not None:
-        sketch = replace(sketch, seed=options.seed)
+        sketch = dataclasses.replace(sketch, seed=options.seed)
     if not options.json:
         print(made.describe(), flush=True)
     _make(options, schema, sketch, made.best.guarantee, {"plan": made.to_dict()})
@@ -327,7 +343,20 @@ def _make(
     with ProgressLine(None if schema is None else open_table(options.data, schema).rows) as progress:
         made = release_to(options.out, options.data, progress=progress, **terms)
     told = {"release": options.out, "manifest": made} | (facts or {})
-    tell(options, told, f"{summary(made)}\nwritten to {options.out}")
+    lines = [summary(made)]
+    if made["kind"] == "graph-sketch":
+        seen = _seen(made)
+        told |= {"verdict": dataclasses.asdict(seen)}
+        lines.append(seen.describe())
+    tell(options, told, "\n".join([*lines, f"written to {options.out}"]))
+
+
+def _seen(made: dict[str, Any]) -> "Verdict":
+    """What is left of a graph in its sketch, and what would show more."""
+    from sfumato import cutplan
+
+    promise = made["guarantee"]
+    return cutplan.small_graph(made["rows"], made["mechanism"]["rows"], promise["epsilon"], promise["delta"])
 
 
 def _quote(options: Any, terms: dict[str, Any]) -> None:

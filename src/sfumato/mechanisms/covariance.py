@@ -27,6 +27,7 @@ import numpy as np
 from scipy import linalg
 
 from sfumato import check, noise, scatter
+from sfumato.calibration import replaced_guess
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.guarantee import Guarantee
 from sfumato.idealized import normals
@@ -207,9 +208,21 @@ class PreparedScatterSketch:
 
     def loss(self, level: float) -> Loss:
         """One vector of length R or, centred, 2R more or less, or two of them; and the number of rows."""
-        ratio = (4.0 if self.recipe.centred else 1.0) / level * (1 + 2.0**-50)
+        ratio = self._stretch / level * (1 + 2.0**-50)
         sketch = ChiSquare(rows=self.draws, ratio=ratio, neighbours=self.guarantee.neighbours)
         return Beside(sketch, self._count_epsilon) if self.counted else sketch
+
+    @property
+    def guess(self) -> float | None:
+        """About where the level will be, where finding it by search alone takes long; calibration checks it."""
+        if self.counted:
+            return None
+        return self._stretch * replaced_guess(self.draws, self.guarantee.epsilon, self.guarantee.delta)
+
+    @property
+    def _stretch(self) -> float:
+        """The largest squared length of a vector that one row adds, over R^2."""
+        return 4.0 if self.recipe.centred else 1.0
 
     @property
     def _count_epsilon(self) -> float:

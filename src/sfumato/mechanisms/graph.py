@@ -43,6 +43,7 @@ _EDGES = 1 << 16  # edges at a time, at least
 _CELLS = 1 << 22  # of a published block
 _GRID_BITS = 16  # published numbers are multiples of about 2^-16 of the ridge's standard deviation
 _LARGEST_SKETCH = 1 << 34  # numbers
+_MOST_SHARE = 0.5  # of the complete graph, before a release warns of it
 
 FROM_DATA = "which vertices there are was taken from the data, which is outside the guarantee"
 
@@ -109,7 +110,10 @@ class GraphSketch:
         """Refuse what cannot be promised; a graph has no schema."""
         check_edges("a graph sketch", schema, guarantee)
         if guarantee.delta == 0:
-            raise ParameterError("a graph sketch needs delta > 0, got delta=0.0: give a small delta or use EdgeNoise")
+            raise ParameterError(
+                "a graph sketch needs delta > 0, got delta=0.0: give a small delta, or use EdgeNoise "
+                "(--mechanism noise)"
+            )
         if self.vertices is not None:
             _check_size(self.height, self.vertices)
         return PreparedGraphSketch(self, guarantee)
@@ -192,8 +196,19 @@ class PreparedGraphSketch:
             },
             "rows": graph.vertices,
             "numerics": "idealized",
-            "warnings": [idealized] + ([FROM_DATA] if graph.from_data else []),
+            "warnings": [idealized, *_little(weight / graph.vertices), *([FROM_DATA] if graph.from_data else [])],
         }
+
+
+def _little(share: float) -> list[str]:
+    """What to say where most of what is published is the complete graph, by a public number."""
+    if share <= _MOST_SHARE:
+        return []
+    text = (
+        f"only {1 - share:.1%} of what is published is the graph, the rest is the complete graph: "
+        "more vertices, a larger epsilon or fewer rows would show more of it"
+    )
+    return [text]
 
 
 _Stream = functools.partial[Floats]

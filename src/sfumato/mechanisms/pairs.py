@@ -41,7 +41,7 @@ def _gathered(rows: Rows, vertices: int | None) -> Graph:
     return graph
 
 
-_TOO_MANY = f"publishing every pair is for at most {LARGEST_VERTICES} vertices: use GraphSketch"
+_TOO_MANY = f"publishing every pair is for at most {LARGEST_VERTICES} vertices: use GraphSketch (--mechanism sketch)"
 
 
 def _check(name: str, vertices: int | None, schema: Schema | None, guarantee: Guarantee) -> None:

@@ -2,7 +2,9 @@
 
 Directions and covariances are in the schema's weighted units: column j counts as weight_j * value_j, a category as one
 column per value. Divisors are the number of records, not one less. Everything is about the records that were released,
-as they were clipped: error bars are those of the noise, without any sampling error. Nothing here costs privacy.
+as they were clipped and rounded: error bars are those of the noise, without any sampling error. Rounding matters for
+many records under a row-norm clip, which cuts them towards 0 (docs/mathematics.md, section 11). Nothing here costs
+privacy.
 """
 
 import importlib

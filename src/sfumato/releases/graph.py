@@ -21,6 +21,7 @@ from sfumato.schema import Schema
 Floats: TypeAlias = NDArray[np.float64]
 
 _CELLS = 1 << 22  # numbers at a time
+_LARGEST = 1e60  # fourth powers of a vector's entries, and sums of them, must be doubles
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -51,8 +52,10 @@ class GraphRelease(Release):
         Error: unbiased. Intervals hold for questions chosen without looking at this release.
         """
         vectors = np.asarray(x, np.float64)
-        if vectors.ndim not in (1, 2) or vectors.shape[-1] != self.vertices or not np.isfinite(vectors).all():
-            raise ParameterError(f"x must hold {self.vertices} finite numbers, one for each vertex, or rows of them")
+        if vectors.ndim not in (1, 2) or vectors.shape[-1] != self.vertices or not (np.abs(vectors) < _LARGEST).all():
+            raise ParameterError(
+                f"x must hold {self.vertices} numbers below {_LARGEST:g} in size, one for each vertex, or rows of them"
+            )
         return self._form(vectors)
 
     def cut(self, vertices: Index) -> Estimate:
@@ -78,7 +81,7 @@ class GraphRelease(Release):
 
     def _indicator(self, vertices: Index) -> Floats:
         x = np.zeros(self.vertices)
-        x[self._check(vertices)] = 1.0
+        x[self._check(vertices, "vertices")] = 1.0
         return x
 
     def _indicators(self, indicators: Any) -> Floats:

@@ -77,13 +77,13 @@ class Release:
             raise ParameterError(f"pairs go in step: first and second must be as many, got {a.size} and {b.size}")
         return a, b
 
-    def _check(self, records: ArrayLike) -> NDArray[np.int64]:
+    def _check(self, records: ArrayLike, noun: str = "records") -> NDArray[np.int64]:
         index = np.atleast_1d(np.asarray(records))
         if index.dtype.kind not in "iu" or index.ndim != 1:
-            raise ParameterError("records are named by whole numbers, their positions in the release")
+            raise ParameterError(f"{noun} are named by whole numbers, their positions in the release")
         if index.size and (index.min() < 0 or index.max() >= self.rows):
             raise ParameterError(
-                f"records are numbered 0 to {self.rows - 1}, got {int(index.min())} to {int(index.max())}"
+                f"{noun} are numbered 0 to {self.rows - 1}, got {int(index.min())} to {int(index.max())}"
             )
         return index.astype(np.int64)
 
