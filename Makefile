@@ -49,6 +49,7 @@ slow: $(VENV)/dev ## the tests that take minutes
 bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeline without privacy
 	@.venv-bench/bin/python benchmarks/ground.py
 	@.venv-bench/bin/python benchmarks/sketch.py
+	@.venv-bench/bin/python benchmarks/synthetic.py
 	@.venv-bench/bin/python benchmarks/ledger.py
 
 peers: .venv-bench/done ## what diffprivlib and OpenDP capture with PCA, for make results; DATA=folder as there
