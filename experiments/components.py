@@ -236,8 +236,7 @@ def section(folder: Path | None, quick: bool) -> Iterator[str]:
     yield "Frobenius error of the off-diagonals of X'X, one record replaced: Gaussian noise that is isotropic in the"
     yield "Frobenius norm (`Covariance`) against equal Gaussian noise on the triangle, each at its own sensitivity;"
     yield f"delta = {DELTA:g}, epsilon 1, {repeats} releases. Predicted ratio: sqrt(2) = 1.414."
-    yield "Rows under a norm clip are cut towards 0 by up to 2^-11 of the widest column before they are summed: the"
-    yield "last column is what that moved, which grows with the number of rows and is in no error bar.\n"
+    yield "Rows are rounded to 2^-11 of the widest column before they are summed: the last column is what that moved.\n"
     yield "| data | `Covariance` | equal noise on the triangle | ratio | rounding |\n|---|---|---|---|---|"
     for table in tables(folder, small=True):
         ours, theirs, rounding = off_diagonal(table, 1.0, repeats)

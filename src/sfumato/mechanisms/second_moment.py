@@ -150,8 +150,9 @@ class CentredGrid:
     """Rows as integers about a public centre, on one common step of the weighted units.
 
     The centre is the middle of the bounds or, where rows are clipped to a norm, the origin, the centre of that ball;
-    then numbers are cut towards 0, so that rounding lengthens no row. An anchored grid puts a constant beside each row,
-    half as large as the longest row: a good choice where the mean is about a third of that from the centre, or less.
+    rounding then lengthens a row by at most half a step in each column, which ``longest`` knows. An anchored grid puts
+    a constant beside each row, half as large as the longest row: a good choice where the mean is about a third of that
+    from the centre, or less.
     Guarantee: ``round`` maps any block whatever, NaN and infinities included, to integers |x_j| <= half_j.
     """
 
@@ -192,7 +193,7 @@ class CentredGrid:
         steps = self.schema.clip(block)
         steps -= self.centre[:, None]
         steps *= (self.schema.encoding.weights / self.step)[:, None]
-        (np.rint if self.schema.norm is None else np.trunc)(steps, out=steps)
+        np.rint(steps, out=steps)
         np.fmax(steps, -self.half[:, None], out=steps)
         np.fmin(steps, self.half[:, None], out=steps)
         return np.concatenate([steps, np.full((1, steps.shape[1]), float(self.anchor))]) if self.anchor else steps
@@ -202,7 +203,9 @@ class CentredGrid:
         widest = float(np.linalg.norm(self.half, order)) * (1 + 2.0**-40)
         if self.schema.norm_bound is None or (self.schema.norm == "l2" and order == 1):
             return widest
-        return min(widest, self.schema.norm_bound / self.step * (1 + 2.0**-40))
+        moving = float(np.count_nonzero(self.half))
+        rounding = moving / 2 if order == 1 else math.sqrt(moving) / 2
+        return min(widest, (self.schema.norm_bound / self.step + rounding) * (1 + 2.0**-40))
 
     def reach(self, guarantee: Guarantee, order: Order, *, centred: bool = False) -> float:
         """How far one unit moves what is published of the exact matrix, in the norm that the noise protects against.
