@@ -57,6 +57,11 @@ class Task:
     schema: Schema
     tested: int
 
+    @property
+    def slow(self) -> bool:
+        """Whether there is no time for many repetitions of what only compares."""
+        return self.columns.size > 5e7
+
     def split(self, repetition: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Places of the rows that are private and of those that test; groups are sought in all rows."""
         order = np.random.default_rng(repetition).permutation(len(self.columns))
