@@ -44,6 +44,17 @@ MEASURES: dict[Kind, tuple[str, ...]] = {
     "classes": ("logistic", "quadratic"),
     "values": ("rmse",),
 }
+KINDS: dict[str, Kind] = {
+    "GFE": "clusters",
+    "dsa_sports": "classes",
+    "blogfeedback": "values",
+    "MNIST": "classes",
+    "Covertype": "classes",
+    "unlabelled digits": "clusters",
+    "digits": "classes",
+    "wine": "classes",
+    "diabetes": "values",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,11 +67,6 @@ class Task:
     labels: Labels | None
     schema: Schema
     tested: int
-
-    @property
-    def slow(self) -> bool:
-        """Whether there is no time for many repetitions of what only compares."""
-        return self.columns.size > 5e7
 
     def split(self, repetition: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Places of the rows that are private and of those that test; groups are sought in all rows."""
@@ -113,8 +119,9 @@ class Measured:
         middle, half = np.where(zero, 0.0, (low + high) / 2), np.where(zero, high, (high - low) / 2)
         return cls((columns - middle) / half, zero)
 
-    def task(self, name: str, kind: Kind, labels: Labels | None = None, label: Real | None = None) -> Task:
+    def task(self, name: str, labels: Labels | None = None, label: Real | None = None) -> Task:
         """With the column to predict: ``label`` says what a number may be, classes are those that occur."""
+        kind = KINDS[name]
         schema: list[Any] = [Real(f"x{i}", 0.0 if zero else -1.0, 1.0) for i, zero in enumerate(self.plain)]
         if labels is not None:
             schema.append(label or Category(LABEL, tuple(np.unique(labels).tolist())))
@@ -136,7 +143,7 @@ def gfe(folder: Path) -> Task:
     """Kinect face points: a picture of 640 x 480, and a person who sits within 2 m."""
     found = _read(folder / "gfe.parquet")
     points = _matrix(found, [f"{i}{axis}" for i in range(100) for axis in "xyz"])
-    return Measured.of(points, [(0, 640), (0, 480), (0, 2000)] * 100).task("GFE", "clusters")
+    return Measured.of(points, [(0, 640), (0, 480), (0, 2000)] * 100).task("GFE")
 
 
 def sports(folder: Path) -> Task:
@@ -146,7 +153,7 @@ def sports(folder: Path) -> Task:
     most = {"acc": 2 * _GRAVITY, "gyro": 2 * math.pi, "mag": 1.0}
     reach = [next(v for k, v in most.items() if name.endswith(k)) for name in names]
     units = Measured.of(_matrix(found, names), [(-r, r) for r in reach])
-    return units.task("dsa_sports", "classes", found["activity"])
+    return units.task("dsa_sports", found["activity"])
 
 
 def blog(folder: Path) -> Task:
@@ -159,14 +166,14 @@ def blog(folder: Path) -> Task:
     most[61] = math.log1p(1e5)
     target = np.log1p(np.clip(found["target"].astype(float), 0, 100))
     units = Measured.of(columns, np.stack([np.where(counts, -most, 0), most], 1), plain=~counts)
-    return units.task("blogfeedback", "values", target, Real(LABEL, 0.0, math.log1p(100)))
+    return units.task("blogfeedback", target, Real(LABEL, 0.0, math.log1p(100)))
 
 
 def mnist(folder: Path) -> Task:
     """Pixels from 0 to 255."""
     found = _read(folder / "mnist.parquet")
     pixels = _matrix(found, [f"p{i}" for i in range(784)])
-    return Measured.of(pixels, [(0, 255)] * 784, plain=True).task("MNIST", "classes", found["label"])
+    return Measured.of(pixels, [(0, 255)] * 784, plain=True).task("MNIST", found["label"])
 
 
 def covertype(folder: Path) -> Task:
@@ -175,32 +182,32 @@ def covertype(folder: Path) -> Task:
     numbers = [(1000, 4400), (0, 360), (0, 60), (0, 2000), (-600, 600), (0, 8000), *[(0, 255)] * 3, (0, 8000)]
     columns = _matrix(found, [name for name in found if name != "Cover_Type"])
     units = Measured.of(columns, [*numbers, *[(0, 1)] * 44], plain=np.arange(54) >= 10)
-    return units.task("Covertype", "classes", found["Cover_Type"])
+    return units.task("Covertype", found["Cover_Type"])
 
 
 def digits() -> Task:
     """Scikit-learn's digits: pixels from 0 to 16."""
     pixels, labels = load_digits(return_X_y=True)
-    return Measured.of(pixels, [(0, 16)] * 64, plain=True).task("digits", "classes", labels)
+    return Measured.of(pixels, [(0, 16)] * 64, plain=True).task("digits", labels)
 
 
 def digit_groups() -> Task:
     """The same, without their labels."""
-    return Measured.of(load_digits().data, [(0, 16)] * 64, plain=True).task("unlabelled digits", "clusters")
+    return Measured.of(load_digits().data, [(0, 16)] * 64, plain=True).task("unlabelled digits")
 
 
 def wine() -> Task:
     """Chemistry of wines: bounds from tables of what wine may hold."""
     measured, labels = load_wine(return_X_y=True)
     most = [16, 6, 4, 40, 200, 5, 6, 1, 5, 15, 2, 5, 2000]
-    return Measured.of(measured, [(0, m) for m in most]).task("wine", "classes", labels)
+    return Measured.of(measured, [(0, m) for m in most]).task("wine", labels)
 
 
 def diabetes() -> Task:
     """Columns that their publishers standardised, to a length of 1: four deviations; a score from 25 to 346."""
     measured, score = load_diabetes(return_X_y=True)
     reach = 4 / math.sqrt(len(measured))
-    return Measured.of(measured, [(-reach, reach)] * 10).task("diabetes", "values", score, Real(LABEL, 25.0, 346.0))
+    return Measured.of(measured, [(-reach, reach)] * 10).task("diabetes", score, Real(LABEL, 25.0, 346.0))
 
 
 def tasks(folder: Path | None) -> dict[str, Callable[[], Task]]:

@@ -300,11 +300,11 @@ def diffprivlib_scores(task: Task, private: Places, tested: Places, epsilon: flo
         rows, tests = task.clipped(private), task.clipped(tested)
         if task.kind == "clusters":
             found = models.KMeans(CLUSTERS, epsilon=epsilon, bounds=task.bounds).fit(rows).cluster_centers_
-            return group_scores(task, tested, found, tests, None)
+            return *group_scores(task, tested, found, tests, None), float(rows.shape[1])
         assert task.labels is not None
         if task.kind == "classes":
             naive = models.GaussianNB(epsilon=epsilon, bounds=task.bounds).fit(rows, task.labels[private])
-            return float(naive.score(tests, task.labels[tested])), math.nan
+            return float(naive.score(tests, task.labels[tested])), math.nan, float(rows.shape[1])
         line = models.LinearRegression(epsilon=epsilon, bounds_X=task.bounds, bounds_y=task.label_bounds)
         line.fit(rows, task.labels[private])
-        return (math.sqrt(np.mean((line.predict(tests) - task.labels[tested]) ** 2)),)
+        return math.sqrt(np.mean((line.predict(tests) - task.labels[tested]) ** 2)), float(rows.shape[1])

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from learning_tasks import LABEL, Floats, Task, digits, mnist
 
+from learning_tasks import LABEL, Floats, Task, digits, mnist
 from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pictures import figure

@@ -18,38 +18,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
-
+import learning_report
 import rivals
-from learning_tasks import LABEL, MEASURES, MOST_LEARNT, Lesson, Scores, Task, judged, tasks
+from learning_report import NO_NOISE, REAL, Found, key
+from learning_tasks import LABEL, MOST_LEARNT, Lesson, Scores, Task, judged, tasks
 from rivals import DELTA, Places
 from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pipeline import release
 
-EPSILONS = (1.0, 0.1)
-NO_NOISE = 1e5
-SLOW = 0.25
+SLOW, SLOW_TASKS = 0.25, ("MNIST",)  # of the repetitions at most, for what only compares
 SHARES = (("an eighth", 1 / 8), ("half", 1 / 2), ("all", 1.0))
-PUBLISHED_DIMENSION = 4  # where the paper's own curve over dimensions is best
-HEADING = "## Learning from synthetic rows"
 DOCS = Path(__file__).parent.parent / "docs"
 
-TITLES = {
-    "cost": "cost of centres, own space",
-    "partition": "cost of groups, original columns",
-    "silhouette": "silhouette",
-    "logistic": "logistic regression",
-    "quadratic": "quadratic discriminant",
-    "rmse": "RMSE",
-}
-
 Run = Callable[[Task, Places, Places, float], Scores]
-Found = dict[str, list[Scores]]
-
-
 Often = dict[float | None, float]
 EVERY: Often = {1.0: 1.0, 0.1: 1.0}
 RARELY: Often = {1.0: 1.0, 0.1: 0.25}
@@ -85,8 +67,14 @@ def _recipe(task: Task, **changed: Any) -> Synthetic:
     return Synthetic(**given)
 
 
-def _learnt(lesson: rivals.Rival) -> Run:
-    return lambda task, private, tested, epsilon: judged(task, lesson(task, private, tested, epsilon), tested)
+def _learnt(teacher: rivals.Rival) -> Run:
+    """The scores of what a learner makes of a teacher's lesson, and how many columns that has."""
+
+    def run(task: Task, private: Places, tested: Places, epsilon: float) -> Scores:
+        lesson = teacher(task, private, tested, epsilon)
+        return *judged(task, lesson, tested), float(lesson.rows.shape[1])
+
+    return run
 
 
 def _ours(name: str, often: Often, **changed: Any) -> Method:
@@ -96,7 +84,7 @@ def _ours(name: str, often: Often, **changed: Any) -> Method:
 def methods() -> list[Method]:
     """Every line, in the order of the tables."""
     found = [
-        Method("real rows, no privacy", _learnt(rivals.real), {None: 0.25}),
+        Method(REAL, _learnt(rivals.real), {None: 0.25}),
         _ours("as it comes", EVERY),
         _ours("Laplace noise", EVERY, noise="laplace"),
         _ours("without shrinking", {1.0: 0.5}, shrink=False),
@@ -105,7 +93,7 @@ def methods() -> list[Method]:
         *(_ours(f"{name} of the columns", {1.0: 0.25}, dimension=share) for name, share in SHARES),
         _ours("hardly any noise", {NO_NOISE: 0.25}),
         _ours("hardly any noise, all of the columns", {NO_NOISE: 0.25}, dimension=1.0),
-        Method("RON-Gauss as published: NOT PRIVATE", _learnt(rivals.published(PUBLISHED_DIMENSION)), RARELY),
+        Method("RON-Gauss as published: NOT PRIVATE", _learnt(rivals.published(4)), RARELY),
         Method("Li et al.", _learnt(rivals.li), RARELY),
         Method("Jiang et al.", _learnt(rivals.jiang), RARELY),
         Method("Blum et al.", _learnt(rivals.blum), RARELY),
@@ -124,62 +112,45 @@ def cell(task: Task, method: Method, epsilon: float | None, repetition: int) -> 
         return method.run(task, private, tested, 0.0 if epsilon is None else epsilon)
 
 
-def key(task: Task, method: Method, epsilon: float | None) -> str:
-    """How a cell of a table is called in a file of scores."""
-    return f"{task.name} | {method.name} | {'' if epsilon is None else format(epsilon, 'g')}"
-
-
 _TASK: list[Task] = []  # what the workers of ``measured`` see; they are forked
+Job = tuple[str, float | None, int]
 
 
-def _work(job: tuple[str, float | None, int]) -> Scores:
+def jobs_left(task: str, repetitions: int, known: Found, only: str = "") -> list[Job]:
+    """Methods, epsilons and repetitions of a task's table that are not known."""
+    return [
+        (m.name, e, r)
+        for m in methods()
+        for e, share in m.often.items()
+        for r in range(
+            len(known.get(key(task, m.name, e), [])),
+            math.ceil(repetitions * (min(share, SLOW) if task in SLOW_TASKS and m.often is not EVERY else share)),
+        )
+        if only in m.name
+    ]
+
+
+def _work(job: Job) -> Scores:
     name, epsilon, repetition = job
     return cell(_TASK[0], next(m for m in methods() if m.name == name), epsilon, repetition)
 
 
-def measured(task: Task, repetitions: int, jobs: int, known: Found, only: str = "") -> Iterator[tuple[str, Scores]]:
-    """The cells of a task's table, ``repetitions`` times each, but for those that are known; with their keys."""
-    wanted = [
-        (m, e, r)
-        for m in methods()
-        for e, share in m.often.items()
-        for r in range(
-            len(known.get(key(task, m, e), [])), math.ceil((SLOW if task.slow else 1.0) * share * repetitions)
-        )
-        if only in m.name
-    ]
+def measured(task: Task, jobs: list[Job], workers: int) -> Iterator[tuple[str, Scores]]:
+    """The scores of these jobs, with the names of their cells."""
     _TASK[:] = [task]
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        found = pool.imap(_work, [(m.name, e, r) for m, e, r in wanted])
-        for (method, epsilon, _), scores in zip(wanted, found, strict=True):
-            yield key(task, method, epsilon), scores
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        for (name, epsilon, _), scores in zip(jobs, pool.imap(_work, jobs), strict=True):
+            yield key(task.name, name, epsilon), scores
 
 
-def with_interval(values: NDArray[np.float64]) -> str:
-    """The mean with half the width of its 95% interval (Student)."""
-    mean, count = float(values.mean()), len(values)
-    if not math.isfinite(mean):
-        return "-"
-    half = float(stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    return f"{_short(mean)} ± {_short(half)}"
-
-
-def _short(number: float) -> str:
-    return f"{number:.3f}" if abs(number) < 100 else f"{number:.3g}"
-
-
-def table(task: Task, found: Found) -> Iterator[str]:
-    """One table: a line for each method and epsilon."""
-    yield f"| {task.name} | epsilon | repetitions | " + " | ".join(TITLES[m] for m in MEASURES[task.kind]) + " |"
-    yield "|---" * (3 + len(MEASURES[task.kind])) + "|"
-    for method in methods():
-        for epsilon in method.often:
-            scores = np.array(found.get(key(task, method, epsilon), []))
-            if len(scores):
-                shown = " | ".join(with_interval(column) for column in scores.T)
-                promise = "none" if epsilon is None else f"{epsilon:g}"
-                yield f"| {method.name} | {promise} | {len(scores)} | {shown} |"
-    yield ""
+def wanted(options: argparse.Namespace, known: Found) -> Iterator[tuple[str, Scores]]:
+    """What is still to be measured, as it comes; data sets are read only if something of theirs is."""
+    for name, read in tasks(options.data).items():
+        if options.tasks and name not in options.tasks.split(","):
+            continue
+        left = jobs_left(name, options.repetitions, known, options.only)
+        if left:
+            yield from measured(read(), left, options.jobs)
 
 
 def main() -> None:
@@ -188,20 +159,22 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the data sets; without it, those of scikit-learn")
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="measure methods whose name holds this, and write nothing else")
+    parser.add_argument("--only", default="", help="measure methods whose name holds this, and write no document")
     parser.add_argument("--tasks", default="", help="likewise for data sets, several with commas")
     parser.add_argument("--scores", type=Path, help="a file that keeps what was measured")
     options = parser.parse_args()
     known: Found = json.loads(options.scores.read_text()) if options.scores and options.scores.exists() else {}
-    for name, read in tasks(options.data).items():
-        if options.tasks and name not in options.tasks.split(","):
-            continue
-        task = read()
-        for place, scores in measured(task, options.repetitions, options.jobs, known, options.only):
-            known.setdefault(place, []).append(scores)
-            if options.scores:
-                options.scores.write_text(json.dumps(known))
-        print("\n".join(table(task, known)), flush=True)
+    for name, scores in wanted(options, known):
+        known.setdefault(name, []).append(scores)
+        print(name, *(f"{score:.3f}" for score in scores), flush=True)
+        if options.scores:
+            options.scores.write_text(json.dumps(known))
+    order = [(m.name, epsilon) for m in methods() for epsilon in m.often]
+    lines = list(learning_report.section(order, known))
+    print(*lines, sep="\n")
+    if not options.only and not options.tasks:
+        page = (DOCS / "results.md").read_text(encoding="utf-8").split(f"\n{learning_report.HEADING}")[0].rstrip()
+        (DOCS / "results.md").write_text("\n".join([page, "", *lines]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

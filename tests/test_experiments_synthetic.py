@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from evidence import agrees
+from learning_report import with_interval
 from learning_tasks import Measured, Task, digits, group_scores, judged
 from rivals import (
     Sums,
@@ -25,7 +26,7 @@ from rivals import (
 from sfumato.columns import Real
 from sfumato.loss import Gaussian
 from sfumato.secret import Secret
-from synthetic import cell, methods, with_interval
+from synthetic import cell, methods
 
 EVERY_ROW = np.arange(200)
 
@@ -34,8 +35,8 @@ def small(kind, rng, rows=200, columns=3):
     """A task of few rows, all over their bounds."""
     found = Measured.of(rng.uniform(-1, 1, (rows, columns)), [(-1, 1)] * columns)
     if kind == "values":
-        return found.task("small", kind, rng.uniform(0, 5, rows), Real("label", 0.0, 5.0))
-    return found.task("small", kind, None if kind == "clusters" else np.arange(rows) % 2)
+        return found.task("diabetes", rng.uniform(0, 5, rows), Real("label", 0.0, 5.0))
+    return found.task("unlabelled digits") if kind == "clusters" else found.task("wine", np.arange(rows) % 2)
 
 
 def replaced(task, row, label=None):
