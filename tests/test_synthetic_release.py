@@ -1,5 +1,7 @@
 """Synthetic rows in the analyst's hands: samples, labels, test rows, tables, and learning from them."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,17 +43,18 @@ def test_rows_labels_and_tables_go_together(mode):
     release = made(data, MIXED, **MODES[mode])
     assert release.array().shape == (400, 2)
     table = release.table()
-    assert table.column_names == ["z0", "z1", *(["label"] if mode != "none" else [])]
+    assert table.column_names == ["z0", "z1", *(["label"] if "label" in MODES[mode] else [])]
     assert np.allclose(table["z1"].to_numpy(), release.array()[:, 1])
-    if mode == "none":
+    if "label" not in MODES[mode]:
         with pytest.raises(ReleaseError, match="no label"):
             release.labels()
     else:
         assert table["label"].to_pylist() == release.labels().tolist()
-        listed = {"values": None, "classes": {"x", "y", "z"}, "flag": {True, False}, "public": {"x", "y", "z"}}[mode]
+        listed = {"y": None, "c": {"x", "y", "z"}, "b": {True, False}}[MODES[mode]["label"]]
         assert listed is None or set(release.labels()) == listed
     assert "synthetic rows" in repr(release)
-    assert release.model().means.shape == (max(1, len(release.model().classes)), 2 + (mode == "values"))
+    numeric = MODES[mode].get("kind") == "values"
+    assert release.model().means.shape == (max(1, len(release.model().classes)), 2 + numeric)
 
 
 def test_classes_are_as_frequent_as_they_are_in_the_data():
@@ -70,7 +73,7 @@ def test_samples_have_the_moments_of_the_model(mode):
     assert (more.columns != release.sample(20_000, 5).columns).any()
     assert (release.sample(50, 6).columns == release.sample(50, 6).columns).all()
     model = release.model()
-    codes = np.zeros(20_000) if mode in ("none", "values") else more.columns[-1]
+    codes = more.columns[-1] if MODES[mode].get("kind") == "classes" else np.zeros(20_000)
     for code, component in enumerate(model.components):
         mine = more.array()[codes == code]
         for j in range(2):
@@ -80,14 +83,20 @@ def test_samples_have_the_moments_of_the_model(mode):
             assert not agrees((mine[:, j] - component.mean[j]) ** 2, 1.3 * spread)
 
 
-@pytest.mark.parametrize("way", ["twice", "once", "never"])
-def test_the_rows_themselves_land_where_the_model_is(way):
-    """Brought along as test rows, the private rows have the second moment that was published."""
+@pytest.mark.parametrize(
+    ("way", "centring"),
+    [("twice", "private"), ("once", "private"), ("never", "private"), ("once", "public"), ("never", "public")],
+)
+def test_the_rows_themselves_land_where_the_model_is(way, centring):
+    """Brought along as test rows, the private rows have the moments that were published."""
     data = mixed_table(np.random.default_rng(5), 2000)
-    release = made(data, MIXED, normalise=way)
-    placed = release.transform(data)
+    release = made(data, MIXED, normalise=way, centring=centring)
+    placed, model = release.transform(data), release.model()
     assert placed.shape == (2000, 2)
-    assert np.allclose(placed.T @ placed / 2000, release.model().covariances[0], atol=3e-3)
+    if centring == "public":
+        assert np.allclose(placed.mean(axis=0), model.means[0], atol=3e-3)
+    second = model.covariances[0] + np.outer(model.means[0], model.means[0])
+    assert np.allclose(placed.T @ placed / 2000, second, atol=3e-3)
 
 
 def test_test_rows_may_come_with_or_without_their_label():
@@ -103,7 +112,8 @@ def test_test_rows_may_come_with_or_without_their_label():
     assert release.transform(matrix[:0]).shape == (0, 2)
 
 
-def test_rows_are_reconstructed_in_their_own_columns_and_bounds():
+@pytest.mark.parametrize("centring", ["private", "public"])
+def test_rows_are_reconstructed_in_their_own_columns_and_bounds(centring):
     columns = [Real("a", 1, 5), Flag("b"), Category("c", ["x", "y"]), Real("n", 10, 30, weight=0.1)]
     schema, rng = Schema(columns), np.random.default_rng(8)
     truth = rng.random(4000) < 0.5
@@ -115,7 +125,7 @@ def test_rows_are_reconstructed_in_their_own_columns_and_bounds():
             "n": rng.uniform(15, 25, 4000),
         }
     )
-    release = made(data, schema, normalise="never", dimension=5)
+    release = made(data, schema, normalise="never", dimension=5, centring=centring)
     table = release.table(reconstruct=True)
     assert table.column_names == ["a", "b", "c", "n"]
     assert 1 <= min(table["a"].to_pylist()) <= max(table["a"].to_pylist()) <= 5
@@ -139,6 +149,20 @@ def test_reconstructed_directions_have_the_mean_direction_of_the_rows(way):
     longer = release.table(reconstruct=True, length=0.1)
     first = np.array([longer[f"c{j}"][0].as_py() for j in range(6)])
     assert np.linalg.norm(first) <= 0.1 * (1 + 1e-9)
+
+
+def test_directions_about_the_middle_are_reconstructed_about_it():
+    schema, rng = Schema.reals(6, low=2, high=4), np.random.default_rng(9)
+    away = np.array([0.9, -0.9, 0.5, 0.3, -0.2, 0.7])
+    data = np.clip(3 + away + rng.normal(0, 0.1, (3000, 6)), 2, 4)
+    release = made(data, schema, dimension=6, centring="public")
+    short = release.table(reconstruct=True, length=0.5)
+    for table, length in ((short, 0.5), (release.table(reconstruct=True), math.sqrt(6 / 3))):
+        found = np.column_stack([table[f"c{j}"].to_numpy() for j in range(6)]) - 3
+        assert np.abs(found).max() <= 1
+        assert np.linalg.norm(found, axis=1).max() <= length * (1 + 1e-9)
+        mean = found.mean(axis=0)
+        assert mean @ away / np.linalg.norm(mean) / np.linalg.norm(away) > 0.99
 
 
 def test_a_label_returns_to_its_place_among_reconstructed_columns():
@@ -196,7 +220,7 @@ def test_digits_are_read_by_what_was_learnt_from_synthetic_ones():
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-@pytest.mark.parametrize("mode", ["none", "values", "classes"])
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "public" not in mode])
 def test_a_release_goes_to_disk_and_comes_back(mode, neighbours, tmp_path):
     data = mixed_table(np.random.default_rng(8), 300)
     recipe = Synthetic(dimension=2, **MODES[mode])

@@ -25,10 +25,12 @@ from sfumato.schema import Schema
 from sfumato.spectral import norm_bound
 
 Normalise = Literal["twice", "once", "never"]
+Centring = Literal["private", "public"]
 Integers: TypeAlias = NDArray[np.int64]
 
 IMAGE_BITS = 15  # of a projected row: its second moment over 2^32 rows fits 64 bits
 _EDGE = 1e100  # numbers beyond this, or below its reciprocal, could overflow or underflow when squared
+_PIECE = 1 << 17  # numbers that fit a core's own cache, so that the many passes over them are quick
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,27 +40,35 @@ class Frame:
     twice : every row gets length 1, is centred, and gets length 1 again (Chanyaswad et al. 2019, Algorithm 1).
     once  : every row gets length 1; centred, it is shortened to length 1 where it is longer.
     never : rows are divided by ``radius``, which is public, and shortened where they are longer than it; then as once.
+
+    Lengths are taken about ``middle``: the origin where rows will be centred privately, and where the schema clips
+    their norm; the middle of the bounds where there is no other centre (centring='public').
     """
 
     low: Floats
     high: Floats
     weights: Floats
+    middle: Floats
     normalise: Normalise
     radius: float
     bits: int
 
     @classmethod
-    def of(cls, schema: Schema, normalise: Normalise) -> Self:
+    def of(cls, schema: Schema, normalise: Normalise, centring: Centring = "private") -> Self:
         """The frame of a schema's columns; no data needed. The radius is that of the schema's clip or of its box."""
         encoding = schema.encoding
-        furthest = encoding.weights * np.maximum(np.abs(encoding.low), np.abs(encoding.high))
+        middle = np.zeros(encoding.dim)
+        if centring == "public" and schema.norm_bound is None:
+            middle = encoding.low / 2 + encoding.high / 2
+        furthest = encoding.weights * np.maximum(np.abs(encoding.low - middle), np.abs(encoding.high - middle))
         if not ((furthest >= 1 / _EDGE) & (furthest <= _EDGE)).all():
             raise ParameterError(f"bounds times weights must lie between {1 / _EDGE:g} and {_EDGE:g} in size")
         if schema.norm == "l1":
             raise ParameterError("synthetic rows are bounded in Euclidean length: use a clip of norm 'l2', or none")
         radius = float(np.sqrt(np.square(furthest).sum())) if schema.norm_bound is None else schema.norm_bound
         most = (lattice.EXACT_BITS - 1 - (encoding.dim - 1).bit_length()) // 2
-        return cls(encoding.low, encoding.high, encoding.weights, normalise, radius, min(lattice.INPUT_BITS, most))
+        bits = min(lattice.INPUT_BITS, most)
+        return cls(encoding.low, encoding.high, encoding.weights, middle, normalise, radius, bits)
 
     @property
     def dim(self) -> int:
@@ -77,9 +87,13 @@ class Frame:
 
     def place(self, block: Floats) -> Floats:
         """Encoded rows (dim, rows), whatever they hold, clipped and normalised: integers, held in doubles."""
-        inside = np.fmin(np.fmax(block, self.low[:, None]), self.high[:, None])
-        inside *= self.weights[:, None]
-        base = np.abs(inside).max(axis=0)
+        inside = np.fmax(block, self.low[:, None])
+        np.fmin(inside, self.high[:, None], out=inside)
+        if self.middle.any():
+            inside -= self.middle[:, None]
+        if (self.weights != 1).any():
+            inside *= self.weights[:, None]
+        base = np.maximum(inside.max(axis=0), -inside.min(axis=0))
         if self.normalise == "never":
             base = np.maximum(base, self.radius)
         base[base == 0] = 1.0
@@ -87,6 +101,11 @@ class Frame:
         inside *= self.top
         np.rint(inside, out=inside)
         return self._scaled(inside, base / self.radius * (self.one / self.top) if self.normalise == "never" else None)
+
+    @property
+    def piece(self) -> int:
+        """How many rows are best placed together; it changes no bit of any row."""
+        return max(1 << 8, _PIECE // self.dim)
 
     def about(self, placed: Floats, centre: Integers) -> Floats:
         """Placed rows about a public centre within the ball, normalised or shortened; integers, held in doubles."""
@@ -173,5 +192,8 @@ def _squares(integers: Floats) -> Floats:
 
 
 def _guarded(integers: Floats, top: int) -> Floats:
-    """The same rows; one that is longer than ``top`` becomes zero."""
-    return np.where(_squares(integers) <= float(top) ** 2, integers, 0.0)
+    """The same rows, in place; one that is longer than ``top`` becomes zero."""
+    longer = _squares(integers) > float(top) ** 2
+    if longer.any():
+        integers[:, longer] = 0.0
+    return integers

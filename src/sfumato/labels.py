@@ -72,8 +72,11 @@ class Labelled:
         return slice(0, 0)
 
     def features(self, block: Floats) -> Floats:
-        """An encoded block without the label."""
-        return np.delete(block, self._rows, axis=0)
+        """An encoded block without the label; a view where the label comes first, last, or not at all."""
+        label = self._rows
+        if label.start == 0:
+            return block[label.stop :]
+        return block[: label.start] if label.stop == len(block) else np.delete(block, label, axis=0)
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -111,9 +111,8 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
         if type(projection["dim_out"]) is not int or projection["dim_in"] != features:
             return False
     if manifest["kind"] == "synthetic":
-        return set(manifest["files"]) == listed and all(
-            _noise_fits(mechanism["noise"], mechanism[stage]) for stage in ("mean", "moments")
-        )
+        stages = [mechanism[stage] for stage in ("mean", "moments") if stage in mechanism]
+        return set(manifest["files"]) == listed and all(_noise_fits(mechanism["noise"], stage) for stage in stages)
     if manifest["kind"] == "responses":
         return set(manifest["files"]) == listed and len(mechanism["keep"]) == len(schema.data_columns)
     if manifest["kind"] == "covariance":
@@ -230,8 +229,10 @@ def moves(manifest: Manifest) -> str:
         return f"each answer is given with epsilon {mechanism['epsilon_per_value']:.6g}"
     if manifest["kind"] == "synthetic":
         kept = "" if mechanism["satisfies_claim"] else "; by the published constants, which do NOT keep the promise"
-        first, second = (mechanism[stage]["sensitivity"] for stage in ("mean", "moments"))
-        return f"one unit moves the sums by at most {first:.6g} and the second moments by at most {second:.6g}{kept}"
+        sums = "and the second moments"
+        if mechanism["centring"] == "private":
+            sums = f"by at most {mechanism['mean']['sensitivity']:.6g} and the second moments"
+        return f"one unit moves the sums {sums} by at most {mechanism['moments']['sensitivity']:.6g}{kept}"
     if "radius" in mechanism:
         return (
             f"one unit moves a record by at most {mechanism['radius']:.6g} before a projection drawn for this release"

@@ -34,19 +34,25 @@ class Component:
 def repaired(noisy: Floats, *, noise_energy: float, shrink: bool, most: float = 1.0) -> Floats:
     """A matrix with noise as a covariance: symmetric, positive semidefinite, with variances of at most ``most``.
 
-    ``noise_energy`` is the expected squared Frobenius norm of the noise. With ``shrink`` the part of the matrix that is
-    not spherical is multiplied by (1 - noise_energy / its squared norm)+, which is what a Wiener filter would do: where
-    all of it may be noise nothing of it is kept. Cutting negative eigenvalues never leads away from the truth.
+    ``noise_energy`` is the expected squared Frobenius norm of the noise, of use with ``shrink`` (``shrunk``). Cutting
+    negative eigenvalues never leads away from the truth.
     """
-    dim = len(noisy)
     matrix = (noisy + noisy.T) / 2
     if shrink:
-        sphere = max(float(np.trace(matrix)) / dim, _FLOOR) * np.eye(dim)
-        rest = matrix - sphere
-        matrix = sphere + max(0.0, 1 - noise_energy / max(float(np.square(rest).sum()), 1e-300)) * rest
+        matrix = shrunk(matrix, noise_energy)
     values, vectors = np.linalg.eigh(matrix)
     whole = (vectors * np.clip(values, _FLOOR, most)) @ vectors.T
     return np.asarray((whole + whole.T) / 2)
+
+
+def shrunk(matrix: Floats, noise_energy: float) -> Floats:
+    """A symmetric matrix whose part that is not spherical is multiplied by (1 - noise_energy / its squared norm)+.
+
+    That is what a Wiener filter would do: where all of it may be noise nothing of it is kept.
+    """
+    sphere = max(float(np.trace(matrix)) / len(matrix), _FLOOR) * np.eye(len(matrix))
+    rest = matrix - sphere
+    return np.asarray(sphere + max(0.0, 1 - noise_energy / max(float(np.square(rest).sum()), 1e-300)) * rest)
 
 
 def within_ball(mean: Floats) -> Floats:

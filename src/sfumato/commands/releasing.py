@@ -142,6 +142,12 @@ def _add_synthetic(kinds: Any) -> None:
     parser.add_argument("--classes", action="store_true", help="one model for each value of the label")
     parser.add_argument("--rows", type=int, help="how many to draw (default: as many as there are records)")
     parser.add_argument("--noise", choices=("laplace", "gaussian"), help="default: gaussian if delta > 0, else laplace")
+    parser.add_argument(
+        "--centring",
+        choices=("private", "public"),
+        default="private",
+        help="about a private mean, or in one pass about the middle of the bounds (default private)",
+    )
     _add_neighbours(parser)
 
 
@@ -161,6 +167,7 @@ def _synthetic(options: Any) -> None:
         kind="classes" if options.classes else "values",
         noise=noise,
         rows=options.rows,
+        centring=options.centring,
     )
     _make(options, Schema.read(options.schema), recipe, promise(options))
 

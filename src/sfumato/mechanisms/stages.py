@@ -1,4 +1,4 @@
-"""The two stages of synthetic rows: exact sums of rows within a ball, what one unit moves them by, and their noise.
+"""The stages of synthetic rows: exact sums of rows within a ball, what one unit moves them by, and their noise.
 
 Formal guarantee: ``protected`` at a scale of level times ``sensitivity`` has the loss of Laplace(1, level), or of
 Gaussian(1, level) for order 2, for whole records and the neighbours of the guarantee: rows are clipped and brought into
@@ -7,6 +7,7 @@ That holds for every public centre and every projection, so also for a centre th
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,9 +78,11 @@ class MeanStage:
 
         def one(position: int, block: Floats) -> Integers:
             del position
-            placed = self.frame.place(self.labelled.features(block))
+            features, sums = self.labelled.features(block), np.zeros(self.frame.dim)
+            for start in range(0, block.shape[1], self.frame.piece):
+                sums += self.frame.place(features[:, start : start + self.frame.piece]).sum(axis=1)
             label = self.labelled.numbers(block, self.label).sum() if self.labelled.numeric else 0.0
-            return np.array([*placed.sum(axis=1), label, block.shape[1]]).astype(np.int64)
+            return np.array([*sums, label, block.shape[1]]).astype(np.int64)
 
         return rows.sum(one)
 
@@ -95,7 +98,12 @@ class MeanStage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentStage:
-    """The sums of u u' over the rows, one matrix for each class: u is an image and what is appended to it."""
+    """The sums of u u' over the rows, one matrix for each class: u is an image and what is appended to it.
+
+    Appended are a numeric label and, where this stage has to tell means as well, a constant: u = (z, a) makes of the
+    second moment a count (a^2), a sum (a) and the moment of z. That is so for classes, and for all rows together where
+    no stage before this one has centred them.
+    """
 
     labelled: Labelled
     frame: Frame
@@ -105,16 +113,29 @@ class MomentStage:
     label_weight: float
     counts: Counts
     constants: Constants
+    alone: bool  # whether there is no stage before this one
 
     @property
-    def appended(self) -> int:
-        """How far the label goes beside an image, or what marks being in a class, in steps; 0 without a label."""
-        return 0 if self.labelled.column is None else round(self.label_weight * self.turned.top)
+    def label(self) -> int:
+        """How far a numeric label goes beside an image, in steps; 0 without one."""
+        return round(self.label_weight * self.turned.top) if self.labelled.numeric else 0
+
+    @property
+    def constant(self) -> int:
+        """What marks being in a class, or being there at all, in steps; 0 where no count or sum is wanted."""
+        if self.labelled.classes:
+            return round(self.label_weight * self.turned.top)
+        return round(least(self._predicted_error) * self.turned.top) if self.alone else 0
+
+    @property
+    def columns(self) -> int:
+        """The columns of a second moment beside the constant: those of an image and of a numeric label."""
+        return self.turned.dim + self.labelled.numeric
 
     @property
     def dim(self) -> int:
-        """The columns of a second moment: those of an image and one for the label."""
-        return self.turned.dim + (self.appended > 0)
+        """The columns of a second moment."""
+        return self.columns + (self.alone or bool(self.labelled.classes))
 
     @property
     def matrices(self) -> int:
@@ -122,20 +143,38 @@ class MomentStage:
         return max(1, len(self.labelled.classes))
 
     @property
+    def public_count(self) -> bool:
+        """Whether the last entry is the number of all records, which is public, times a^2: it gets no noise."""
+        return self.alone and not self.labelled.classes and self.guarantee.neighbours == "replace"
+
+    @property
     def reach(self) -> float:
         """How far one unit moves the exact second moments."""
+        return _grouped(self._one_row(float(self.constant)), self.guarantee.group)
+
+    def _one_row(self, constant: float) -> float:
         p, order, neighbours, top = self.turned.dim, self.order, self.guarantee.neighbours, float(self.turned.top)
         if self.constants == "published":
-            one = unit_moments.whole(p, top=top)
-        elif self.labelled.column is None:
-            one = unit_moments.triangle(p, order, neighbours, top=top)
-        elif self.labelled.numeric:
-            one = unit_moments.labelled(p, order, neighbours, label=self.appended, top=top)
-        elif self.counts == "public":
-            one = unit_moments.within_classes(p, order, constant=self.appended, top=top)
-        else:
-            one = unit_moments.classes(p, order, neighbours, constant=self.appended, top=top)
-        return _grouped(one, self.guarantee.group)
+            return unit_moments.whole(p, top=top)
+        if constant == 0 and self.labelled.numeric:
+            return unit_moments.labelled(p, order, neighbours, label=self.label, top=top)
+        if constant == 0:
+            return unit_moments.triangle(p, order, neighbours, top=top)
+        if self.public_count or self.counts == "public":
+            return unit_moments.within_classes(p, order, constant=constant, label=self.label, top=top)
+        return unit_moments.classes(p, order, neighbours, constant=constant, label=self.label, top=top)
+
+    def _predicted_error(self, weight: float) -> float:
+        """The expected squared Frobenius norm of what noise does to M/N - mean mean', but for a factor, at constant a.
+
+        For a mean of length 1, the longest there is: noise of variance v/a^2 on each entry of it makes 2 (q + 1) v/a^2
+        in its product with itself. A noisy count, where it is private, moves M/N by noise/a^2 times M/N at most.
+        """
+        q, squared = self.columns, weight**2
+        moment, off_diagonal = (q * (q + 1) / 2, 0.5) if self.order == 2 else (float(q * q), 1.0)
+        count = 0.0 if self.public_count else 1 / squared**2
+        moved = self._one_row(weight * self.turned.top) / self.turned.top**2
+        return moved**2 * (moment + 2 * (q + 1) * off_diagonal / squared + count)
 
     @property
     def places(self) -> tuple[Integers, Integers]:
@@ -143,13 +182,18 @@ class MomentStage:
         if self.constants == "published":
             everywhere = np.indices((self.dim, self.dim)).reshape(2, -1)
             return everywhere[0], everywhere[1]
-        diagonal, above = np.arange(self.dim), np.triu_indices(self.dim, 1)
+        diagonal, above = np.arange(self.squares), np.triu_indices(self.dim, 1)
         return np.concatenate([diagonal, above[0]]), np.concatenate([diagonal, above[1]])
+
+    @property
+    def squares(self) -> int:
+        """How many numbers of a diagonal get noise."""
+        return self.dim - self.public_count
 
     @property
     def entries(self) -> int:
         """How many numbers of a matrix get noise."""
-        return self.dim**2 if self.constants == "published" else self.dim * (self.dim + 1) // 2
+        return self.dim**2 if self.constants == "published" else self.squares + self.dim * (self.dim - 1) // 2
 
     @property
     def shift(self) -> int:
@@ -186,28 +230,35 @@ class MomentStage:
         entries = self.dim**2 if self.order == 1 else self.dim * (self.dim + 1) / 2
         return self.matrices * entries * (self.reach / self.turned.top**2) ** 2
 
-    def exact(self, rows: Rows, centre: Integers) -> Integers:
-        """The matrices about a public centre, (classes, dim, dim)."""
-        bits = max(self.turned.top, self.appended).bit_length()
+    def exact(self, rows: Rows, centre: Integers | None) -> tuple[Integers, int]:
+        """The matrices about a public centre, or about the frame's own middle, (classes, dim, dim); and how many rows.
+
+        That number is of all rows, also those of no class; it may be shown where it is public.
+        """
+        label, constant, dim = self.label, self.constant, self.dim
+        bits = max(self.turned.top, label, constant).bit_length()
 
         def one(position: int, block: Floats) -> Integers:
             del position
-            placed = self.frame.about(self.frame.place(self.labelled.features(block)), centre)
-            image = self._append(self.turned.image(placed), block)
-            if not self.labelled.classes:
-                return lattice.gram([image], self.dim, bits).int64()[None]
-            codes = self.labelled.codes(block)
-            return np.stack(
-                [lattice.gram([image[:, codes == c]], self.dim, bits).int64() for c in range(self.matrices)]
-            )
+            image = np.full((dim, block.shape[1]), float(constant))
+            self._project(self.labelled.features(block), centre, image[: self.turned.dim])
+            if label:
+                image[self.turned.dim] = self.labelled.numbers(block, label)
+            parts = [image]
+            if self.labelled.classes:
+                codes = self.labelled.codes(block)
+                parts = [image[:, codes == c] for c in range(self.matrices)]
+            return np.append([lattice.gram([part], dim, bits).int64() for part in parts], block.shape[1])
 
-        return rows.sum(one)
+        total = rows.sum(one)
+        return total[:-1].reshape(self.matrices, dim, dim), int(total[-1])
 
-    def _append(self, image: Floats, block: Floats) -> Floats:
-        if self.labelled.column is None:
-            return image
-        constant = np.full(image.shape[1], float(self.appended))
-        return np.vstack([image, self.labelled.numbers(block, self.appended) if self.labelled.numeric else constant])
+    def _project(self, block: Floats, centre: Integers | None, out: Floats) -> None:
+        """Place, centre and project rows, as many at a time as fit a cache."""
+        for start in range(0, block.shape[1], self.frame.piece):
+            window = slice(start, start + self.frame.piece)
+            placed = self.frame.place(block[:, window])
+            out[:, window] = self.turned.image(placed if centre is None else self.frame.about(placed, centre))
 
     def moved(self, exact: Integers) -> Integers:
         """The entries that need noise, coarsened, (classes, entries)."""
@@ -222,13 +273,15 @@ class MomentStage:
         if self.order == 1:
             return moved + noise.laplace(words, moved.size, scale).reshape(moved.shape)
         off_diagonal = math.nextafter(scale / math.sqrt(2), math.inf)
-        diagonal = noise.gaussian(words, self.matrices * self.dim, scale)
-        above = noise.gaussian(words, self.matrices * (self.entries - self.dim), off_diagonal)
-        both = diagonal.reshape(self.matrices, -1), above.reshape(self.matrices, self.entries - self.dim)
-        return np.asarray(moved + np.concatenate(both, axis=1))
+        above = self.entries - self.squares
+        drawn = (
+            noise.gaussian(words, self.matrices * self.squares, scale).reshape(self.matrices, self.squares),
+            noise.gaussian(words, self.matrices * above, off_diagonal).reshape(self.matrices, above),
+        )
+        return np.asarray(moved + np.concatenate(drawn, axis=1))
 
     def whole(self, protected: Integers) -> Floats:
-        """The matrices, symmetric but for the paper's noise, where rows of length 1 are worth 1."""
+        """The matrices, symmetric but for the paper's noise, where rows of length 1 are worth 1; no public count."""
         first, second = self.places
         matrices = np.zeros((self.matrices, self.dim, self.dim))
         if self.constants == "proved":
@@ -243,6 +296,11 @@ class MomentStage:
     def off_variance(self, scale: float) -> float:
         """The variance of the noise off the diagonal, in the units of ``whole``."""
         return (scale * self.unit) ** 2 * (2.0 if self.order == 1 else 0.5)
+
+
+def least(error: Callable[[float], float]) -> float:
+    """The weight between 1/16 and 1 whose error is least, to a twelfth of its size."""
+    return float(min(np.exp2(-np.arange(33) / 8), key=error))
 
 
 def _grouped(reach: float, group: int) -> float:

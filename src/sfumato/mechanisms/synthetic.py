@@ -8,8 +8,9 @@ Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta 
 private for whole records, for the neighbours of the guarantee. Steps of the argument: ``directions`` makes of each row,
 by itself, integers within a ball; ``stages`` bounds what one unit moves of the exact sums of stage 1 (the mean) and of
 stage 2 (second moments about the published mean, under a public W), the same for every mean and W; the noise is exact;
-the two stages compose adaptively. The model and all samples are post-processing. With counts='public' neighbours keep
-their class: labels, and how many records have each, are then not protected, and the release says so.
+the two stages compose adaptively. With centring='public' there is no stage 1: the second moments hold sums and counts
+too. The model and all samples are post-processing. With counts='public' neighbours keep their class: labels, and how
+many records have each, are then not protected, and the release says so.
 """
 
 import math
@@ -22,14 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import check, mixture, noise
-from sfumato.directions import Frame, Normalise, Turned
+from sfumato.directions import Centring, Frame, Normalise, Turned
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.guarantee import Guarantee
 from sfumato.labels import Kind, Labelled
-from sfumato.lattice import Floats, Integers
+from sfumato.lattice import Integers
 from sfumato.loss import Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
 from sfumato.mechanism import Published, check_noise
+from sfumato.mechanisms.fitting import Fitting
 from sfumato.mechanisms.sketch import Noise
 from sfumato.mechanisms.stages import Constants, Counts, MeanStage, MomentStage
 from sfumato.mixture import Component
@@ -55,9 +57,12 @@ class Synthetic:
                    (``best_share``); ``paper`` is (0.3, 0.7).
     counts       : ``private`` protects classes with everything else; ``public`` shows how many records have each.
     rows         : how many rows to draw; left out, as many as there are records (with noise where that is protected).
-    normalise    : see ``directions.Frame``.
+    centring     : ``private`` reads the rows twice: about their private mean, which gets its share of the budget.
+                   ``public`` reads them once: about the middle of the bounds, the budget going to one stage.
+    normalise    : see ``directions.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
     label_weight : how much the label, or being in a class, counts beside a row of length 1.
-    shrink       : free the covariances of noise, knowing its law (``mixture.repaired``).
+    shrink       : free the covariances of noise, knowing its law (``mixture.shrunk``).
+    pool         : and those of classes by what they have in common (``fitting``).
     constants    : ``published`` adds the noise of the paper, which does not keep the promise it is calibrated for. Only
                    with ``as_published=True``, as a baseline; the release says what it is.
     """
@@ -70,9 +75,11 @@ class Synthetic:
     counts: Counts = "private"
     rows: int | None = None
     seed: int | None = None
-    normalise: Normalise = "twice"
+    centring: Centring = "private"
+    normalise: Normalise | None = None
     label_weight: float = 1.0
     shrink: bool = True
+    pool: bool = True
     constants: Constants = "proved"
     as_published: bool = False
 
@@ -81,13 +88,19 @@ class Synthetic:
         check.one_of(("laplace", "gaussian"), noise=self.noise)
         check.one_of(("values", "classes"), kind=self.kind)
         check.one_of(("private", "public"), counts=self.counts)
-        check.one_of(("twice", "once", "never"), normalise=self.normalise)
+        check.one_of(("private", "public"), centring=self.centring)
+        check.one_of(("twice", "once", "never"), normalise=self.normalised)
         check.one_of(("proved", "published"), constants=self.constants)
         check.between(1 / 16, 4, label_weight=self.label_weight)
         if self.rows is not None:
             check.whole(1, rows=self.rows)
             check.between(1, _MOST_SAMPLES, rows=self.rows)
         _check_split(self.split)
+        if self.centring == "public" and (self.normalise == "twice" or self.split != "best"):
+            raise ParameterError(
+                "centring='public' has one stage, about a centre that is known: it normalises rows once or never, and "
+                "there is nothing to split"
+            )
         if self.constants == "published" and not self.as_published:
             raise ParameterError(
                 "the constants that were published for RON-Gauss do not keep their promise for more than two columns: "
@@ -99,11 +112,16 @@ class Synthetic:
         """The norm that the noise protects against."""
         return 1 if self.noise == "laplace" else 2
 
+    @property
+    def normalised(self) -> Normalise:
+        """How often rows are normalised."""
+        return self.normalise or ("twice" if self.centring == "private" else "once")
+
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
         """Draw the projection and compute what one unit can move, before any data is read."""
         _check_possible(self, guarantee)
         labelled = Labelled.of(schema, self.label, self.kind)
-        frame = Frame.of(labelled.others, self.normalise)
+        frame = Frame.of(labelled.others, self.normalised, self.centring)
         if self.dimension > frame.dim:
             raise check.fail("dimension", self.dimension, f"at most {frame.dim}, the encoded columns beside the label")
         if frame.dim > _MOST_COLUMNS:
@@ -113,8 +131,9 @@ class Synthetic:
         seed = secrets.randbits(128) if self.seed is None else self.seed
         drawn = Projection(family="orthonormal", dim_in=frame.dim, dim_out=self.dimension, seed=seed).draw()
         turned, order, weight = Turned.of(drawn.values, frame), self.order, self.label_weight
-        mean = MeanStage(labelled, frame, guarantee, order, weight)
-        moment = MomentStage(labelled, frame, turned, guarantee, order, weight, self.counts, self.constants)
+        alone = self.centring == "public"
+        mean = None if alone else MeanStage(labelled, frame, guarantee, order, weight)
+        moment = MomentStage(labelled, frame, turned, guarantee, order, weight, self.counts, self.constants, alone)
         return PreparedSynthetic(self, guarantee, labelled, mean, moment, seed)
 
 
@@ -141,12 +160,11 @@ def _check_possible(recipe: Synthetic, guarantee: Guarantee) -> None:
         raise ParameterError("counts='public' shows how many records there are: use neighbours='replace'")
     if recipe.counts == "public" and (recipe.label is None or recipe.kind != "classes"):
         raise ParameterError("counts='public' is about classes: give a label and kind='classes'")
-    if recipe.constants == "published" and (recipe.noise, recipe.label, guarantee.neighbours) != (
-        "laplace",
-        None,
-        "replace",
-    ):
-        raise ParameterError("the published constants are for Laplace noise, no label, and neighbours='replace'")
+    asked = (recipe.noise, recipe.label, guarantee.neighbours, recipe.centring)
+    if recipe.constants == "published" and asked != ("laplace", None, "replace", "private"):
+        raise ParameterError(
+            "the published constants are for Laplace noise, no label, neighbours='replace', and a private centre"
+        )
 
 
 def best_share(mean_energy: float, moment_energy: float, order: Order) -> float:
@@ -167,12 +185,13 @@ class PreparedSynthetic:
     """Synthetic rows whose projection is drawn and whose sensitivities are known.
 
     level = noise scale over sensitivity that either stage would have with all of the budget.
+    mean  : stage 1; None where the centre is public.
     """
 
     recipe: Synthetic
     guarantee: Guarantee
     labelled: Labelled
-    mean: MeanStage
+    mean: MeanStage | None
     moment: MomentStage
     seed: int
 
@@ -182,14 +201,21 @@ class PreparedSynthetic:
         return self.labelled.schema
 
     @property
+    def frame(self) -> Frame:
+        """How rows come into the unit ball."""
+        return self.moment.frame
+
+    @property
     def dimension(self) -> int:
         """How many numbers a synthetic row has, beside its label."""
-        return self.recipe.dimension
+        return self.moment.turned.dim
 
     @property
     def share(self) -> float:
         """The share of the budget that the mean gets."""
         split = self.recipe.split
+        if self.mean is None:
+            return 0.0
         if split == "paper":
             return _PAPER
         if split == "best":
@@ -200,7 +226,7 @@ class PreparedSynthetic:
         """Noise scale over sensitivity of the two stages, such that their losses add up to that of ``level``."""
         shares = self.share, 1 - self.share
         first, second = shares if self.recipe.order == 1 else map(math.sqrt, shares)
-        return level / first, level / second
+        return level / first if first else math.inf, level / second
 
     def loss(self, level: float) -> Loss:
         """The two stages together; Gaussians compose to a Gaussian, exactly.
@@ -208,9 +234,10 @@ class PreparedSynthetic:
         With the published constants this is what the paper claims; ``true_loss`` is what holds.
         """
         first, second = self.levels(level)
-        if self.recipe.order == 1:
-            return Composed([Laplace(1.0, first), Laplace(1.0, second)])
-        return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
+        if self.recipe.order == 2:
+            return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
+        moment = Laplace(1.0, second)
+        return moment if self.mean is None else Composed([Laplace(1.0, first), moment])
 
     def true_loss(self, level: float) -> Loss:
         """A bound on the loss whatever the constants: the published ones let the second stage move too far."""
@@ -220,25 +247,30 @@ class PreparedSynthetic:
         return Composed([Laplace(1.0, first), Laplace(self.moment.proved / self.moment.sensitivity, second)])
 
     def scales(self, level: float) -> tuple[float, float]:
-        """The scales of the two stages' noise in their steps, rounded up."""
+        """The scales of the two stages' noise in their steps, rounded up; 0 for a stage that is not there."""
         first, second = self.levels(level)
-        found = first * self.mean.sensitivity, second * self.moment.sensitivity
-        for scale in found:
-            if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE / 2:
-                raise ParameterError(
-                    f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
-                    "which no grid here can hold: choose an epsilon between 1e-4 and 1e6"
-                )
-        return math.nextafter(found[0], math.inf), math.nextafter(found[1], math.inf)
+        return (
+            0.0 if self.mean is None else self._scale(first * self.mean.sensitivity, level),
+            self._scale(second * self.moment.sensitivity, level),
+        )
+
+    def _scale(self, scale: float, level: float) -> float:
+        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE / 2:
+            raise ParameterError(
+                f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
+                "which no grid here can hold: choose an epsilon between 1e-4 and 1e6"
+            )
+        return math.nextafter(scale, math.inf)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
         """Synthetic rows, ``dimension`` numbers each and a label, if there is one: its value, or its class's place.
 
-        Guarantee: as stated at the top, at the loss of ``level``. The rows are read twice, and clipped both times.
+        Guarantee: as stated at the top, at the loss of ``level``. The rows are read, and clipped, once for each stage.
         """
         scales = self.scales(level)
-        centred = self._centred(self.mean.exact(rows), scales[0], secret)
-        components, records = self._components(self.moment.exact(rows, centred.centre), centred, scales[1], secret)
+        centred = None if self.mean is None else self._centred(self.mean, rows, scales[0], secret)
+        exact, count = self.moment.exact(rows, None if centred is None else centred.centre)
+        components, records = self._components(exact, self._public(count), centred, scales[1], secret)
         wanted = self.recipe.rows or min(max(1, round(records)), _MOST_SAMPLES)
         names = (*(f"z{i}" for i in range(self.dimension)), *(("label",) if self.labelled.column else ()))
         facts, blocks = self.facts(level, centred, components), self._samples(components, wanted, secret)
@@ -248,19 +280,26 @@ class PreparedSynthetic:
         parameters = f"synthetic {stage} {self.recipe!r} {self.seed} {self.guarantee!r} {scale.hex()}"
         return secret.words(parameters, self.schema.digest, exact)
 
-    def _centred(self, exact: Integers, scale: float, secret: Secret) -> "_Centred":
+    def _centred(self, stage: MeanStage, rows: Rows, scale: float, secret: Secret) -> "_Centred":
         """Stage 1: the noisy mean, and the number of records, with noise unless it is public."""
-        count, dim = int(exact[-1]), self.mean.frame.dim
-        if self.mean.public_rows and count == 0:
+        exact, dim = stage.exact(rows), self.frame.dim
+        known = self._public(int(exact[-1]))
+        moved = stage.moved(exact)
+        noisy = stage.protected(moved, scale, self._words("mean", scale, moved, secret))
+        records = known or max(1.0, float(noisy[-1]) / stage.counter)
+        label = float(noisy[dim]) / records / stage.label if self.labelled.numeric else 0.0
+        return _Centred(self.frame.centre(noisy[:dim] / records), min(1.0, max(-1.0, label)), records)
+
+    def _public(self, count: int) -> float | None:
+        """The number of records, where it may be shown."""
+        if self.guarantee.neighbours == "add-remove":
+            return None
+        if count == 0:
             raise ReleaseError("the data have no rows, so there is nothing to release")
-        moved = self.mean.moved(exact)
-        noisy = self.mean.protected(moved, scale, self._words("mean", scale, moved, secret))
-        records = float(count) if self.mean.public_rows else max(1.0, float(noisy[-1]) / self.mean.counter)
-        label = float(noisy[dim]) / records / self.mean.label if self.labelled.numeric else 0.0
-        return _Centred(self.mean.frame.centre(noisy[:dim] / records), min(1.0, max(-1.0, label)), records)
+        return float(count)
 
     def _components(
-        self, exact: Integers, centred: "_Centred", scale: float, secret: Secret
+        self, exact: Integers, known: float | None, centred: "_Centred | None", scale: float, secret: Secret
     ) -> tuple[list[Component], float]:
         """Stage 2: noise on the second moments, the Gaussians that fit them, and for how many records they stand.
 
@@ -268,51 +307,16 @@ class PreparedSynthetic:
         """
         moved = self.moment.moved(exact)
         noisy = self.moment.protected(moved, scale, self._words("moments", scale, moved, secret))
-        matrices = self.moment.whole(noisy)
-        if not self.labelled.classes:
-            return [self._of_all(matrices[0] / centred.records, centred, scale)], centred.records
-        counts = matrices[:, -1, -1] / self._per_label**2
+        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrink, self.recipe.pool)
+        if centred is not None and not self.labelled.classes:
+            return [fitting.about(matrices[0], centred.records, centred.label)], centred.records
+        counts = matrices[:, -1, -1] / fitting.per_constant**2
         if self.recipe.counts == "public":
-            counts = exact[:, -1, -1] / float(self.moment.appended) ** 2
-        total = max(1.0, float(np.maximum(counts, 0.0).sum()))
-        found = [self._of_class(m, float(n), total, scale) for m, n in zip(matrices, counts, strict=True)]
-        return found, centred.records if self.mean.public_rows else total
-
-    @property
-    def _per_label(self) -> float:
-        """What a label of 1, or being in a class, is in the units of the second moments."""
-        return self.moment.appended * self.moment.turned.unit
-
-    def _of_all(self, moment: Floats, centred: "_Centred", scale: float) -> Component:
-        """One Gaussian for all rows, about the centre; a numeric label joins them, about its own mean.
-
-        The label is shrunk in the units that the noise is the same in, and then put in its own.
-        """
-        mean = np.zeros(self.moment.dim)
-        if self.labelled.numeric:
-            mean[-1] = centred.label * self._per_label
-        energy = self.moment.noise_energy(scale, self.moment.dim) / centred.records**2
-        most = max(1.0, self._per_label**2)
-        found = mixture.repaired(
-            moment - np.outer(mean, mean), noise_energy=energy, shrink=self.recipe.shrink, most=most
-        )
-        units = np.ones(self.moment.dim)
-        if self.labelled.numeric:
-            units[-1] = 1 / self._per_label
-        return Component(1.0, mean * units, found * np.outer(units, units))
-
-    def _of_class(self, moment: Floats, count: float, total: float, scale: float) -> Component:
-        """The Gaussian of one class: mean and covariance from its count, sum and second moment.
-
-        The product of a noisy mean with itself is too large by the variance of its noise, which is added back.
-        """
-        p, records = self.dimension, max(count, 1.0)
-        mean = mixture.within_ball(moment[:p, p] / self._per_label / records)
-        variance = self.moment.off_variance(scale) / (self._per_label * records) ** 2
-        covariance = moment[:p, :p] / records - np.outer(mean, mean) + variance * np.eye(p)
-        energy = self.moment.noise_energy(scale, p) / records**2
-        found = mixture.repaired(covariance, noise_energy=energy, shrink=self.recipe.shrink)
-        return Component(max(count, 0.0) / total, mean, found)
+            counts = exact[:, -1, -1] / float(self.moment.constant) ** 2
+        records = known or max(1.0, float(np.maximum(counts, 0.0).sum()))
+        if self.labelled.classes:
+            return fitting.classes(matrices, counts), records
+        return [fitting.everyone(matrices[0], records)], records
 
     def _samples(self, components: list[Component], rows: int, secret: Secret) -> Iterator[NDArray[np.generic]]:
         """Blocks of synthetic rows; sampling costs no privacy, so its generator need not be exact."""
@@ -327,21 +331,23 @@ class PreparedSynthetic:
                 columns = np.vstack([columns, which.astype(float)])
             yield columns
 
-    def facts(self, level: float, centred: "_Centred", components: list[Component]) -> Manifest:
+    def facts(self, level: float, centred: "_Centred | None", components: list[Component]) -> Manifest:
         """What the manifest says: functions of the recipe and of what is published; no exact count that is private."""
-        recipe, frame, (first, second) = self.recipe, self.mean.frame, self.scales(level)
+        recipe, frame, (first, second) = self.recipe, self.frame, self.scales(level)
         mechanism: dict[str, Any] = {
             "name": "synthetic",
             "noise": recipe.noise,
             "split": [self.share, 1 - self.share],
-            "mean": self._stage(self.mean.sensitivity, first, 1 / frame.one),
             "moments": self._stage(self.moment.sensitivity, second, self.moment.unit),
-            "normalise": recipe.normalise,
+            "centring": recipe.centring,
+            "normalise": frame.normalise,
             "constants": recipe.constants,
             "satisfies_claim": recipe.constants == "proved",
-            "centre": (centred.centre / frame.one).tolist(),
             "model": [c.to_dict() for c in components],
         }
+        if self.mean is not None and centred is not None:
+            mechanism["mean"] = self._stage(self.mean.sensitivity, first, 1 / frame.one)
+            mechanism["centre"] = (centred.centre / frame.one).tolist()
         if recipe.label is not None:
             own = {"label": recipe.label, "kind": recipe.kind, "label_weight": recipe.label_weight}
             mechanism |= own | ({"counts": recipe.counts} if recipe.kind == "classes" else {})

@@ -16,7 +16,16 @@ appended: u = (z, y) has squared length at most 1 + a^2, so what holds for trian
 classes: the triangles of u = (z, a) of all classes as one vector. A record that leaves one class for another moves two
     of them as if it were removed and added: twice add-remove in order 1, sqrt(2) (1 + a^2) in order 2. One that stays
     moves one triangle: in order 1 by sqrt(p (p + 3)/2) + 2 a sqrt(p), which is less; in order 2 by at most
-    sqrt(2) (1 + a^2), as above. That the corner a^2 does not move then is not used.
+    sqrt(2) (1 + a^2), as above. With a label, u = (x, a) with x = (z, y), and |x|^2 <= R^2 = 1 + label^2 stands for 1.
+within_classes: no count moves, as n is public. Order 2: with c = <x, y> the squared norm is
+    f = |x|^4 + |y|^4 - 2c^2 + 2a^2 (|x|^2 + |y|^2 - 2c) = (|x|^2 + a^2)^2 + (|y|^2 + a^2)^2 - 2 (c + a^2)^2.
+    Where a <= R the last term is at best 0 and the others grow with the lengths: f <= 2 (R^2 + a^2)^2, attained by
+    rows of length R with c = -a^2. Where a > R, c + a^2 >= a^2 - |x||y| > 0, so c = -|x||y| is worst; then
+    f = (|x| + |y|)^2 ((|x| - |y|)^2 + 2a^2), which grows with either length (its derivative in |x| has the sign of
+    |x|^2 - |x||y| + a^2 >= a^2 - |y|^2/4 > 0), so f <= 8 a^2 R^2, attained by opposite rows of length R.
+    Order 1: part by part, as above; or <S, uu' - vv'> for a symmetric S as for triangles, one column larger, whose
+    corner is 0: at most (R^2 + a^2) sqrt(2) |S|_F = (R^2 + a^2) sqrt(q (q + 5)/2) for q columns beside the constant.
+    (lambda_min(S) <= 0 <= lambda_max(S), since a diagonal entry is 0, so shorter rows gain nothing.)
 Several rows of one person move the same sums, so the caller multiplies by their number, in either norm.
 """
 
@@ -53,19 +62,27 @@ def labelled(dim: int, order: Order, neighbours: Neighbours, *, label: float, to
     return _up(min(parts, triangle(dim + 1, 1, neighbours) * squared))
 
 
-def classes(dim: int, order: Order, neighbours: Neighbours, *, constant: float, top: float = 1.0) -> float:
-    """The second moments of (z, constant), one for each class, when labels may change: counts, sums and triangles."""
+def classes(
+    dim: int, order: Order, neighbours: Neighbours, *, constant: float, label: float = 0.0, top: float = 1.0
+) -> float:
+    """The second moments of (z, y, constant), one for each class, when labels may change: counts, sums, triangles.
+
+    Where there is but one class, which none can leave, this is for add-remove; ``within_classes`` is for replace.
+    """
     if order == 2:
-        return labelled(dim, 2, neighbours, label=constant, top=top)
-    one = triangle(dim, 1, "add-remove", top=top) + constant * math.sqrt(dim) * top + constant**2
+        return labelled(dim, 2, neighbours, label=math.hypot(constant, label), top=top)
+    one = labelled(dim, 1, "add-remove", label=label, top=top) + constant * (math.sqrt(dim) * top + label) + constant**2
     return _up(one if neighbours == "add-remove" else 2 * one)
 
 
-def within_classes(dim: int, order: Order, *, constant: float, top: float = 1.0) -> float:
-    """The same when labels are public, so that a record is replaced by another of its class and no count moves."""
+def within_classes(dim: int, order: Order, *, constant: float, label: float = 0.0, top: float = 1.0) -> float:
+    """The same when a record is replaced by another of its class, so that no count moves."""
+    squared, columns = top**2 + label**2, dim + (label > 0)
     if order == 2:
-        return labelled(dim, 2, "replace", label=constant, top=top)
-    return _up(triangle(dim, 1, "replace", top=top) + 2 * constant * math.sqrt(dim) * top)
+        far = 2 * constant * math.sqrt(squared) if constant**2 > squared else squared + constant**2
+        return _up(math.sqrt(2) * far)
+    parts = labelled(dim, 1, "replace", label=label, top=top) + 2 * constant * (math.sqrt(dim) * top + label)
+    return _up(min(parts, (squared + constant**2) * math.sqrt(columns * (columns + 5) / 2)))
 
 
 def published(dim: int, *, top: float = 1.0) -> float:

@@ -1,9 +1,10 @@
 """Synthetic rows in the analyst's hands: samples, the model behind them, and a way for real test rows into their space.
 
 Nothing here costs privacy. Rows live in ``dimension`` numbers: normalised as ``directions.Frame`` says, about the
-published centre, projected by W. The label, if there is one, is in its own units.
+published centre (or the middle of the bounds), projected by W. The label, if there is one, is in its own units.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +75,14 @@ class SyntheticRelease(Release):
 
     @property
     def centre(self) -> Floats:
-        """The private mean of the normalised rows."""
-        return np.array(self.manifest["mechanism"]["centre"], float)
+        """The private mean of the normalised rows; zero where they are about the middle of the bounds."""
+        dim_in = self.manifest["projection"]["dim_in"]
+        return np.array(self.manifest["mechanism"].get("centre", [0.0] * dim_in), float)
+
+    @property
+    def _frame(self) -> Frame:
+        mechanism = self.manifest["mechanism"]
+        return Frame.of(self._labelled.others, mechanism["normalise"], mechanism["centring"])
 
     @property
     def _labelled(self) -> Labelled:
@@ -114,19 +121,22 @@ class SyntheticRelease(Release):
     def transform(self, test_rows: Any) -> Floats:
         """Real rows in the space of the synthetic ones, without noise; a label among them is not looked at."""
         labelled = self._labelled
-        schema, frame = labelled.others, Frame.of(labelled.others, self.manifest["mechanism"]["normalise"])
+        schema, frame = labelled.others, self._frame
         names = [column.name for column in schema.data_columns]
         table = open_table(_without_label(test_rows, labelled), schema)
         blocks = [schema.encode(b) for b in table.blocks(names, 1 << 14)]
         encoded = np.concatenate([*blocks, np.empty((frame.dim, 0))], axis=1)
-        placed = frame.about(frame.place(encoded), frame.centre(self.centre * frame.one))
+        placed = frame.place(encoded)
+        if self.manifest["mechanism"]["centring"] == "private":
+            placed = frame.about(placed, frame.centre(self.centre * frame.one))
         return np.asarray((self.projection.T @ placed).T / frame.one)
 
     def table(self, *, reconstruct: bool = False, length: float | None = None) -> pa.Table:
         """The synthetic rows as an Arrow table; with ``reconstruct`` in the schema's own columns, within their bounds.
 
         A category becomes the value whose column is largest, a flag true from one half on. Rows that were normalised
-        have lost their length: they get ``length``, in weighted units, or that of the middle of the bounds.
+        have lost their length: they get ``length``, in weighted units, or that of the middle of the bounds; where they
+        were normalised about that middle, the root mean square length of rows all over the box.
         Error: what W leaves out is lost; it is replaced by the centre.
         """
         if reconstruct:
@@ -153,19 +163,24 @@ class SyntheticRelease(Release):
         Rows of length 1 lie sqrt(1 - |centre|^2) from their mean, in the mean square; so much is the second
         normalisation undone by.
         """
-        normalise, frame, encoding = self.manifest["mechanism"]["normalise"], Frame.of(schema, "never"), schema.encoding
-        spread = np.sqrt(max(0.0, 1 - float(self.centre @ self.centre))) if normalise == "twice" else 1.0
+        frame, encoding = self._frame, schema.encoding
+        spread = np.sqrt(max(0.0, 1 - float(self.centre @ self.centre))) if frame.normalise == "twice" else 1.0
         rows = self.centre[:, None] + spread * (self.projection @ self.columns[: self.dimension])
-        if normalise == "never":
+        middle = (encoding.weights * frame.middle)[:, None]
+        if frame.normalise == "never":
             if length is not None:
                 raise ParameterError(f"rows kept their lengths here, so none can be given, got length={length!r}")
-            return np.asarray(rows * frame.radius)
+            return np.asarray(middle + rows * frame.radius)
         if length is None:
-            length = (
-                float(np.linalg.norm(encoding.weights * (encoding.low / 2 + encoding.high / 2))) or frame.radius / 2
-            )
+            public = self.manifest["mechanism"]["centring"] == "public"
+            length = frame.radius / math.sqrt(3) if public else _middle_length(schema) or frame.radius / 2
         check.positive(length=length)
-        return np.asarray(rows * (length / np.maximum(np.linalg.norm(rows, axis=0), 1e-300)))
+        return np.asarray(middle + rows * (length / np.maximum(np.linalg.norm(rows, axis=0), 1e-300)))
+
+
+def _middle_length(schema: Schema) -> float:
+    encoding = schema.encoding
+    return float(np.linalg.norm(encoding.weights * (encoding.low / 2 + encoding.high / 2)))
 
 
 def _without_label(data: Any, labelled: Labelled) -> Any:
