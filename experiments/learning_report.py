@@ -31,7 +31,7 @@ PLACES = {
     "blogfeedback": "Blog posts, 60,021 x 280; log(1 + comments of the next day), at most 100 comments; stands in for "
     "the Twitter data.",
     "MNIST": "Handwritten digits, 70,000 x 784.",
-    "Covertype": "Cells of forest, every fourth of 581,012 x 54, 7 kinds of cover.",
+    "Covertype": "Cells of forest, every eighth of 581,012 x 54, 7 kinds of cover.",
     "digits": "Scikit-learn's digits, 1,797 x 64.",
     "unlabelled digits": "Scikit-learn's digits, 1,797 x 64; four groups.",
     "wine": "178 wines x 13.",

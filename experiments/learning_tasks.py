@@ -177,8 +177,8 @@ def mnist(folder: Path) -> Task:
 
 
 def covertype(folder: Path) -> Task:
-    """Every fourth cell of a forest: heights of Colorado, angles, distances within a forest, shades, indicators."""
-    found = {name: column[::4] for name, column in _read(folder / "covertype.parquet").items()}
+    """Every eighth cell of a forest: heights of Colorado, angles, distances within a forest, shades, indicators."""
+    found = {name: column[::8] for name, column in _read(folder / "covertype.parquet").items()}
     numbers = [(1000, 4400), (0, 360), (0, 60), (0, 2000), (-600, 600), (0, 8000), *[(0, 255)] * 3, (0, 8000)]
     columns = _matrix(found, [name for name in found if name != "Cover_Type"])
     units = Measured.of(columns, [*numbers, *[(0, 1)] * 44], plain=np.arange(54) >= 10)

@@ -12,6 +12,7 @@ import functools
 import json
 import math
 import multiprocessing
+import operator
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -152,17 +153,20 @@ Job = tuple[str, float | None, int]
 
 
 def jobs_left(task: str, repetitions: int, known: Found, only: str = "") -> list[Job]:
-    """Methods, epsilons and repetitions of a task's table that are not known."""
-    return [
+    """Methods, epsilons and repetitions of a task's table that are not known; first all of one repetition."""
+    found = [
         (m.name, e, r)
         for m in methods()
         for e, share in m.often.items()
-        for r in range(
-            len(known.get(key(task, m.name, e), [])),
-            math.ceil(repetitions * (min(share, SLOW) if task in SLOW_TASKS and m.often is not EVERY else share)),
-        )
-        if only in m.name and KINDS[task] in m.kinds
+        for r in range(len(known.get(key(task, m.name, e), [])), math.ceil(repetitions * _share(task, m, share)))
+        if any(part in m.name for part in only.split(",")) and KINDS[task] in m.kinds
     ]
+    return sorted(found, key=operator.itemgetter(2))
+
+
+def _share(task: str, method: Method, share: float) -> float:
+    """Of the repetitions; fewer for what only compares, on a large task."""
+    return min(share, SLOW) if task in SLOW_TASKS and method.often is not EVERY else share
 
 
 def _work(job: Job) -> Scores:
@@ -194,8 +198,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the data sets; without it, those of scikit-learn")
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="measure methods whose name holds this, and write no document")
-    parser.add_argument("--tasks", default="", help="likewise for data sets, several with commas")
+    parser.add_argument("--only", default="", help="measure methods whose name holds one of these, with commas")
+    parser.add_argument("--tasks", default="", help="data sets, with commas")
     parser.add_argument("--scores", type=Path, help="a file that keeps what was measured")
     options = parser.parse_args()
     known: Found = json.loads(options.scores.read_text()) if options.scores and options.scores.exists() else {}
