@@ -122,6 +122,45 @@ def test_more_columns_move_the_budget_to_the_second_moment():
     assert shares[0] > shares[1] > shares[2] > 0.05
 
 
+# ---- the dimension ---------------------------------------------------------------------------------------------------
+
+
+def chosen(noise="laplace", epsilon=1.0, schema=None, neighbours="replace", **recipe):
+    promise = Guarantee(epsilon=epsilon, delta=0.0 if noise == "laplace" else 1e-6, neighbours=neighbours)
+    return Synthetic(noise=noise, **recipe).prepare(schema or Schema.reals(60, low=0, high=1), promise).dimension
+
+
+def test_gaussian_noise_leaves_the_dimension_as_it_is_whatever_the_budget():
+    assert {chosen("gaussian", epsilon, expected_rows=n) for epsilon in (0.1, 10.0) for n in (100, 10**6)} == {60}
+
+
+def test_laplace_noise_has_a_dimension_that_grows_with_budget_and_rows():
+    found = [
+        chosen(epsilon=epsilon, expected_rows=n) for epsilon, n in ((0.1, 100), (1, 2000), (1, 10**4), (10, 10**6))
+    ]
+    assert found[0] == 1
+    assert found[1] < found[2] < found[3] == 60
+    assert chosen(expected_rows=10**4) == chosen()
+    assert chosen(epsilon=0.5, expected_rows=2 * 10**4) == chosen(epsilon=1.0, expected_rows=10**4)
+    assert chosen(expected_rows=10**4, centring="public") < chosen(expected_rows=10**4)
+    assert chosen(label="c0", expected_rows=10**4) < chosen(expected_rows=10**4)
+
+
+def test_classes_share_the_records_and_the_room_for_covariances():
+    columns = [Real(f"x{i}", 0, 1) for i in range(60)]
+    few, many = (Schema([*columns, Category("c", list(range(k)))]) for k in (2, 400))
+    recipe = {"label": "c", "kind": "classes", "expected_rows": 10**4}
+    assert chosen(schema=few, **recipe) > chosen(schema=many, **recipe)
+    assert 400 * chosen("gaussian", schema=many, **recipe) ** 2 <= 2**20 < 400 * 60**2
+
+
+def test_the_dimension_is_known_before_any_row_is_read():
+    """It comes from ``prepare``, which sees none; two tables of other sizes get rows of as many numbers."""
+    for rows in (3, 300):
+        _, out = run(prepare(dimension=None, rows=5), mixed_table(np.random.default_rng(1), rows))
+        assert len(out) == chosen(schema=MIXED)
+
+
 # ---- contract --------------------------------------------------------------------------------------------------------
 
 
@@ -436,7 +475,7 @@ def test_the_noise_of_a_class_mean_is_not_taken_for_covariance(noise):
     """What is added back to the covariance is the variance that the mean has over draws of the noise."""
     prepared = prepare(noise=noise, **MODES["classes"])
     moment, scale, records = prepared.moment, prepared.scales(1.0)[1], 400.0
-    fitting = Fitting(moment, scale, shrink=False, pool=False)
+    fitting = Fitting(moment, scale, "none")
     exact = np.zeros((3, 3, 3), np.int64)
     exact[:] = np.diag([0.3, 0.4, 1.0]) * records * moment.turned.top**2
     words, errors, added = Secret.for_testing(1).words("x"), [], []
@@ -523,6 +562,9 @@ def test_no_rows_are_an_error_only_where_their_number_is_public(mode, relation):
         ({"rows": 0}, {}, "rows must be"),
         ({"label_weight": 0.0}, {}, "label_weight"),
         ({"normalise": "thrice"}, {}, "normalise"),
+        ({"shrink": True}, {}, "shrink must be one of"),
+        ({"dimension": 0}, {}, "dimension"),
+        ({"expected_rows": -1}, {}, "expected_rows"),
         ({"centring": "none"}, {}, "centring"),
         ({"centring": "public", "normalise": "twice"}, {}, "one stage"),
         ({"centring": "public", "split": "paper"}, {}, "nothing to split"),

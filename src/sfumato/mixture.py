@@ -1,8 +1,9 @@
 """Gaussian models: covariances freed of noise as far as may be, and samples from them. All of it is post-processing."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from sfumato import check
 
 Floats = NDArray[np.float64]
+Shrink = Literal["spectrum", "linear", "none"]
 _FLOOR = 1e-9  # of variances, where rows have length 1 at most
+_TURNS = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,17 +34,21 @@ class Component:
         return cls(float(values["weight"]), np.array(values["mean"], float), np.array(values["covariance"], float))
 
 
-def repaired(noisy: Floats, *, noise_energy: float, shrink: bool, most: float = 1.0) -> Floats:
+def repaired(noisy: Floats, *, noise_energy: float, shrink: Shrink, floor: float = 0.0, most: float = 1.0) -> Floats:
     """A matrix with noise as a covariance: symmetric, positive semidefinite, with variances of at most ``most``.
 
-    ``noise_energy`` is the expected squared Frobenius norm of the noise, of use with ``shrink`` (``shrunk``). Cutting
-    negative eigenvalues never leads away from the truth.
+    ``noise_energy`` is the expected squared Frobenius norm of the noise; eigenvalues below ``floor`` times the largest
+    that the noise alone would have (``edge``) are raised to that. Cutting negative eigenvalues never leads away from
+    the truth.
     """
     matrix = (noisy + noisy.T) / 2
-    if shrink:
+    if shrink == "linear":
         matrix = shrunk(matrix, noise_energy)
     values, vectors = np.linalg.eigh(matrix)
-    whole = (vectors * np.clip(values, _FLOOR, most)) @ vectors.T
+    if shrink == "spectrum":
+        values = spectrum(values, noise_energy)
+    least = max(_FLOOR, floor * edge(len(matrix), noise_energy))
+    whole = (vectors * np.clip(values, least, max(least, most))) @ vectors.T
     return np.asarray((whole + whole.T) / 2)
 
 
@@ -53,6 +60,28 @@ def shrunk(matrix: Floats, noise_energy: float) -> Floats:
     sphere = max(float(np.trace(matrix)) / len(matrix), _FLOOR) * np.eye(len(matrix))
     rest = matrix - sphere
     return np.asarray(sphere + max(0.0, 1 - noise_energy / max(float(np.square(rest).sum()), 1e-300)) * rest)
+
+
+def edge(dim: int, noise_energy: float) -> float:
+    """How large eigenvalues of noise alone are: 2 s sqrt(dim), s being its deviation off the diagonal (Wigner)."""
+    return 2 * math.sqrt(noise_energy / dim)
+
+
+def spectrum(values: Floats, noise_energy: float) -> Floats:
+    """Eigenvalues freed of noise: those that noise may have made become one level, the others move towards it.
+
+    About the level, x becomes sign(x) sqrt(x^2 - edge^2)+. In units of s sqrt(dim), an eigenvalue d > 1 that stands
+    alone is seen as x = d + 1/d, along a direction of squared cosine 1 - 1/d^2 with its own; the least squared error is
+    that of d (1 - 1/d^2) = sqrt(x^2 - 4) (Gavish and Donoho 2017; here for symmetric noise). The level is such that
+    the trace, which noise hardly moves, stays as it was. Without noise nothing changes.
+    """
+    cut, level = edge(len(values), noise_energy) ** 2, float(values.mean())
+    apart = values - level
+    for _ in range(_TURNS):
+        apart = values - level
+        apart = np.sign(apart) * np.sqrt(np.maximum(np.square(apart) - cut, 0.0))
+        level = float((values - apart).mean())
+    return np.asarray(level + apart)
 
 
 def within_ball(mean: Floats) -> Floats:

@@ -137,7 +137,10 @@ def _add_synthetic(kinds: Any) -> None:
         _synthetic,
     )
     _add_data(parser)
-    parser.add_argument("--dimension", type=int, required=True, help="numbers per synthetic record")
+    parser.add_argument("--dimension", type=int, help="numbers per synthetic record (default: from public facts)")
+    parser.add_argument(
+        "--expected-rows", type=int, help="what is publicly known of the number of records, if anything"
+    )
     parser.add_argument("--label", help="a column to keep as the label")
     parser.add_argument("--classes", action="store_true", help="one model for each value of the label")
     parser.add_argument("--rows", type=int, help="how many to draw (default: as many as there are records)")
@@ -168,8 +171,16 @@ def _synthetic(options: Any) -> None:
         noise=noise,
         rows=options.rows,
         centring=options.centring,
+        expected_rows=options.expected_rows or _public_rows(options),
     )
     _make(options, Schema.read(options.schema), recipe, promise(options))
+
+
+def _public_rows(options: Any) -> int | None:
+    """The number of records, where it is public and known before they are read."""
+    from sfumato.tables import open_table
+
+    return None if options.neighbours == "add-remove" else open_table(options.data).rows or None
 
 
 def _add_covariance(kinds: Any) -> None:

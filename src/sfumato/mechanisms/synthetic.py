@@ -31,10 +31,11 @@ from sfumato.lattice import Integers
 from sfumato.loss import Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
 from sfumato.mechanism import Published, check_noise
+from sfumato.mechanisms import breadth
 from sfumato.mechanisms.fitting import Fitting
 from sfumato.mechanisms.sketch import Noise
 from sfumato.mechanisms.stages import Constants, Counts, MeanStage, MomentStage
-from sfumato.mixture import Component
+from sfumato.mixture import Component, Shrink
 from sfumato.projection import Order, Projection
 from sfumato.rows import Rows
 from sfumato.schema import Schema
@@ -50,7 +51,9 @@ _BLOCK = 1 << 16
 class Synthetic:
     """The recipe.
 
-    dimension    : how many numbers a synthetic row has, at most the number of encoded columns beside the label.
+    dimension    : how many numbers a synthetic row has, at most the number of encoded columns beside the label; left
+                   out, what ``breadth`` says of public facts, among them ``expected_rows``: how many records the owner
+                   publicly expects, which has no part in anything else.
     label, kind  : a column to predict: a number (``values``), or a class (``classes``) with a Gaussian of its own.
     split        : the shares of the budget that mean and second moment get: of epsilon with Laplace noise, of
                    (sensitivity over scale)^2 with Gaussian noise. ``best`` minimises the predicted error
@@ -61,13 +64,13 @@ class Synthetic:
                    ``public`` reads them once: about the middle of the bounds, the budget going to one stage.
     normalise    : see ``directions.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
     label_weight : how much the label, or being in a class, counts beside a row of length 1.
-    shrink       : free the covariances of noise, knowing its law (``mixture.shrunk``).
-    pool         : and those of classes by what they have in common (``fitting``).
+    shrink       : how covariances are freed of noise, whose law is known: ``spectrum`` (``mixture.spectrum``, and a
+                   floor with a numeric label), ``linear`` (``mixture.shrunk``) or ``none``.
     constants    : ``published`` adds the noise of the paper, which does not keep the promise it is calibrated for. Only
                    with ``as_published=True``, as a baseline; the release says what it is.
     """
 
-    dimension: int
+    dimension: int | None = None
     label: str | None = None
     kind: Kind = "values"
     noise: Noise = "laplace"
@@ -78,22 +81,23 @@ class Synthetic:
     centring: Centring = "private"
     normalise: Normalise | None = None
     label_weight: float = 1.0
-    shrink: bool = True
-    pool: bool = True
+    shrink: Shrink = "spectrum"
     constants: Constants = "proved"
     as_published: bool = False
+    expected_rows: int | None = None
 
     def __post_init__(self) -> None:
-        check.whole(1, dimension=self.dimension)
+        given = {"dimension": self.dimension, "rows": self.rows, "expected_rows": self.expected_rows}
+        check.whole(1, **{name: value for name, value in given.items() if value is not None})
         check.one_of(("laplace", "gaussian"), noise=self.noise)
         check.one_of(("values", "classes"), kind=self.kind)
         check.one_of(("private", "public"), counts=self.counts)
         check.one_of(("private", "public"), centring=self.centring)
         check.one_of(("twice", "once", "never"), normalise=self.normalised)
         check.one_of(("proved", "published"), constants=self.constants)
+        check.one_of(("spectrum", "linear", "none"), shrink=self.shrink)
         check.between(1 / 16, 4, label_weight=self.label_weight)
         if self.rows is not None:
-            check.whole(1, rows=self.rows)
             check.between(1, _MOST_SAMPLES, rows=self.rows)
         _check_split(self.split)
         if self.centring == "public" and (self.normalise == "twice" or self.split != "best"):
@@ -122,19 +126,27 @@ class Synthetic:
         _check_possible(self, guarantee)
         labelled = Labelled.of(schema, self.label, self.kind)
         frame = Frame.of(labelled.others, self.normalised, self.centring)
-        if self.dimension > frame.dim:
-            raise check.fail("dimension", self.dimension, f"at most {frame.dim}, the encoded columns beside the label")
         if frame.dim > _MOST_COLUMNS:
             raise ParameterError(
                 f"a mean of more than {_MOST_COLUMNS} encoded columns drowns in noise, got {frame.dim}"
             )
+        order, weight = self.order, self.label_weight
+        dimension = self.dimension or self._breadth(labelled, frame.dim, guarantee)
+        if dimension > frame.dim:
+            raise check.fail("dimension", dimension, f"at most {frame.dim}, the encoded columns beside the label")
         seed = secrets.randbits(128) if self.seed is None else self.seed
-        drawn = Projection(family="orthonormal", dim_in=frame.dim, dim_out=self.dimension, seed=seed).draw()
-        turned, order, weight = Turned.of(drawn.values, frame), self.order, self.label_weight
+        drawn = Projection(family="orthonormal", dim_in=frame.dim, dim_out=dimension, seed=seed).draw()
+        turned = Turned.of(drawn.values, frame)
         alone = self.centring == "public"
         mean = None if alone else MeanStage(labelled, frame, guarantee, order, weight)
         moment = MomentStage(labelled, frame, turned, guarantee, order, weight, self.counts, self.constants, alone)
         return PreparedSynthetic(self, guarantee, labelled, mean, moment, seed)
+
+    def _breadth(self, labelled: Labelled, columns: int, guarantee: Guarantee) -> int:
+        if self.order == 2:
+            return breadth.largest(labelled, columns)
+        weight, rows = self.label_weight, self.expected_rows
+        return breadth.best(labelled, columns, guarantee, self.centring, weight=weight, rows=rows)
 
 
 def _check_split(split: object) -> None:
@@ -307,7 +319,7 @@ class PreparedSynthetic:
         """
         moved = self.moment.moved(exact)
         noisy = self.moment.protected(moved, scale, self._words("moments", scale, moved, secret))
-        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrink, self.recipe.pool)
+        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrink)
         if centred is not None and not self.labelled.classes:
             return [fitting.about(matrices[0], centred.records, centred.label)], centred.records
         counts = matrices[:, -1, -1] / fitting.per_constant**2
