@@ -240,7 +240,7 @@ def published(dimension: int) -> Rival:
 def _published_classes(task: Task, private: Places, tested: Places, epsilon: float, dimension: int) -> Lesson:
     """Algorithms 3 and 5, one projection for all classes; test rows of Algorithm 5 are normalised and projected."""
     recipe = Synthetic(
-        dimension=dimension, constants="published", as_published=True, split="paper", shrink=False, seed=1
+        dimension=dimension, constants="published", as_published=True, split="paper", shrink="none", seed=1
     )
     promise, rng = Guarantee(epsilon=epsilon), np.random.default_rng()
     features = Schema([c for c in task.schema.columns if c.name != LABEL])
