@@ -16,6 +16,7 @@ from sfumato.pictures import figure
 from sfumato.pipeline import release
 
 PICTURE = Path(__file__).parent.parent / "docs" / "figures" / "synthetic-digits.png"
+LEVELS = 8  # of grey, so that the file is small
 SETTINGS = (
     ("hardly any noise, half of the columns, as in the paper", 1e5, 0.5),
     ("epsilon 1, delta 1e-6, half of the columns", 1.0, 0.5),
@@ -45,7 +46,7 @@ def draw(task: Task, path: Path) -> None:
     with figure(path, f"{task.name}: real rows, and one sampled row of each class", (6.5, 2.8)) as picture:
         for axes, (name, rows) in zip(picture.subplots(len(lines), 1), lines, strict=True):
             shown = np.hstack([_stretched(row).reshape(side, side) for row in rows])
-            axes.imshow(shown, cmap="gray_r", vmin=0, vmax=1)
+            axes.imshow(np.round(shown * LEVELS), cmap="gray_r", vmin=0, vmax=LEVELS, interpolation="nearest")
             axes.set_title(name, fontsize=7, loc="left", pad=2)
             axes.set_axis_off()
 
