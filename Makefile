@@ -49,6 +49,7 @@ slow: $(VENV)/dev ## the tests that take minutes
 bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeline without privacy
 	@.venv-bench/bin/python benchmarks/ground.py
 	@.venv-bench/bin/python benchmarks/sketch.py
+	@.venv-bench/bin/python benchmarks/synthetic.py
 
 figures: $(VENV)/base ## the figures that the documents quote
 	@$(BIN)/python benchmarks/figures.py

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from evidence import agrees
+from sfumato import mixture
 from sfumato.audit.bound import lower_bound
 from sfumato.calibration import calibrate
 from sfumato.directions import Turned
@@ -488,6 +489,23 @@ def test_the_noise_of_a_class_mean_is_not_taken_for_covariance(noise):
     assert np.ptp(added) < 1e-9
     assert agrees(np.ravel(errors) ** 2, added[0])
     assert not agrees(np.ravel(errors) ** 2, 1.5 * added[0])
+
+
+def test_covariances_are_shrunk_as_was_found_best_unless_told_otherwise(monkeypatch):
+    used, repaired = set(), mixture.repaired
+
+    def spied(matrix, **options):
+        used.add((options["shrink"], options["floor"] > 0))
+        return repaired(matrix, **options)
+
+    monkeypatch.setattr(mixture, "repaired", spied)
+    data = mixed_table(np.random.default_rng(14), 20)
+    best = {"none": ("spectrum", False), "values": ("spectrum", True), "classes": ("linear", False)}
+    for mode, expected in best.items():
+        for recipe, wanted in (({}, expected), ({"shrink": "none"}, ("none", False))):
+            used.clear()
+            run(prepare(**MODES[mode], **recipe), data)
+            assert used == {wanted}
 
 
 def test_public_classes_are_said_to_be_unprotected():

@@ -65,7 +65,8 @@ class Synthetic:
     normalise    : see ``directions.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
     label_weight : how much the label, or being in a class, counts beside a row of length 1.
     shrink       : how covariances are freed of noise, whose law is known: ``spectrum`` (``mixture.spectrum``, and a
-                   floor with a numeric label), ``linear`` (``mixture.shrunk``) or ``none``.
+                   floor with a numeric label), ``linear`` (``mixture.shrunk``) or ``none``; ``best``, by what was
+                   measured, is linear for classes and spectrum otherwise.
     constants    : ``published`` adds the noise of the paper, which does not keep the promise it is calibrated for. Only
                    with ``as_published=True``, as a baseline; the release says what it is.
     """
@@ -81,7 +82,7 @@ class Synthetic:
     centring: Centring = "private"
     normalise: Normalise | None = None
     label_weight: float = 1.0
-    shrink: Shrink = "spectrum"
+    shrink: Shrink | Literal["best"] = "best"
     constants: Constants = "proved"
     as_published: bool = False
     expected_rows: int | None = None
@@ -95,7 +96,7 @@ class Synthetic:
         check.one_of(("private", "public"), centring=self.centring)
         check.one_of(("twice", "once", "never"), normalise=self.normalised)
         check.one_of(("proved", "published"), constants=self.constants)
-        check.one_of(("spectrum", "linear", "none"), shrink=self.shrink)
+        check.one_of(("best", "spectrum", "linear", "none"), shrink=self.shrink)
         check.between(1 / 16, 4, label_weight=self.label_weight)
         if self.rows is not None:
             check.between(1, _MOST_SAMPLES, rows=self.rows)
@@ -120,6 +121,12 @@ class Synthetic:
     def normalised(self) -> Normalise:
         """How often rows are normalised."""
         return self.normalise or ("twice" if self.centring == "private" else "once")
+
+    @property
+    def shrunk(self) -> Shrink:
+        """How covariances are freed of noise."""
+        by_class = self.label is not None and self.kind == "classes"
+        return ("linear" if by_class else "spectrum") if self.shrink == "best" else self.shrink
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
         """Draw the projection and compute what one unit can move, before any data is read."""
@@ -319,7 +326,7 @@ class PreparedSynthetic:
         """
         moved = self.moment.moved(exact)
         noisy = self.moment.protected(moved, scale, self._words("moments", scale, moved, secret))
-        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrink)
+        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrunk)
         if centred is not None and not self.labelled.classes:
             return [fitting.about(matrices[0], centred.records, centred.label)], centred.records
         counts = matrices[:, -1, -1] / fitting.per_constant**2
