@@ -32,7 +32,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pipeline import release
 
-SLOW, SLOW_TASKS = 0.25, ("MNIST",)  # of the repetitions at most, for what only compares
+SLOW, SLOW_TASKS = 0.25, ("MNIST",)  # of the repetitions at most: half a minute for each release
 SHARES = (("an eighth", 1 / 8), ("half", 1 / 2))
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -150,19 +150,15 @@ Job = tuple[str, float | None, int]
 
 def jobs_left(task: str, repetitions: int, known: Found, only: str = "") -> list[Job]:
     """Methods, epsilons and repetitions of a task's table that are not known; first all of one repetition."""
+    most = SLOW if task in SLOW_TASKS else 1.0
     found = [
         (m.name, e, r)
         for m in methods()
         for e, share in m.often.items()
-        for r in range(len(known.get(key(task, m.name, e), [])), math.ceil(repetitions * _share(task, m, share)))
+        for r in range(len(known.get(key(task, m.name, e), [])), math.ceil(repetitions * min(share, most)))
         if any(part in m.name for part in only.split(",")) and KINDS[task] in m.kinds
     ]
     return sorted(found, key=operator.itemgetter(2))
-
-
-def _share(task: str, method: Method, share: float) -> float:
-    """Of the repetitions; fewer for what only compares, on a large task."""
-    return min(share, SLOW) if task in SLOW_TASKS and method.often is not EVERY else share
 
 
 def _work(job: Job) -> Scores:
