@@ -85,8 +85,9 @@ def with_interval(values: NDArray[np.float64]) -> str:
     mean, count = float(values.mean()), len(values)
     if not math.isfinite(mean):
         return "-"
-    half = float(stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    return f"{_short(mean)} ± {_short(half)}"
+    if count == 1:
+        return _short(mean)
+    return f"{_short(mean)} ± {_short(float(stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / math.sqrt(count)))}"
 
 
 def _short(number: float) -> str:
