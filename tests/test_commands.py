@@ -103,6 +103,18 @@ def test_synthetic_records_are_released_and_other_questions_refused(capsys):
 
 
 @pytest.mark.usefixtures("flags")
+def test_synthetic_records_are_made_in_one_pass_with_a_dimension_from_public_facts(capsys):
+    """The number of records, 80, is what is expected where it is public; under add-remove it is not asked for."""
+    line = "release synthetic flags.parquet --schema flags.toml --epsilon 1 --centring public --out"
+    run(f"{line} s", capsys)
+    run(f"{line} t --expected-rows 1000000", capsys)
+    run(f"{line} u --neighbours add-remove", capsys)
+    dimensions = [load(name).dimension for name in ("s", "t", "u")]
+    assert dimensions[0] < dimensions[1] == dimensions[2]
+    assert "moves the sums and the second moments by at most" in run("show s", capsys)
+
+
+@pytest.mark.usefixtures("flags")
 def test_a_graph_is_released_and_asked_for_cuts(capsys):
     printed = run("release graph edges.parquet --epsilon 8 --delta 1e-6 --rows 30 --vertices 20 --out g", capsys)
     assert "edge" in printed

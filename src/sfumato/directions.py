@@ -30,7 +30,7 @@ Integers: TypeAlias = NDArray[np.int64]
 
 IMAGE_BITS = 15  # of a projected row: its second moment over 2^32 rows fits 64 bits
 _EDGE = 1e100  # numbers beyond this, or below its reciprocal, could overflow or underflow when squared
-_PIECE = 1 << 17  # numbers that fit a core's own cache, so that the many passes over them are quick
+_PIECE = 1 << 19  # numbers that are placed together: few enough for a cache, so that many passes over them are quick
 
 
 @dataclass(frozen=True, slots=True, eq=False)

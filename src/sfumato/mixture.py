@@ -102,6 +102,8 @@ def shares(weights: Sequence[float], rows: int) -> NDArray[np.int64]:
 
 def sample(components: Sequence[Component], rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64]]:
     """Rows from a mixture, in random order, (rows, columns), and the component each came from."""
+    if len(components) == 1:
+        return _normal(components[0], rows, rng), np.zeros(rows, np.int64)
     counts = shares([c.weight for c in components], rows)
     parts = [_normal(c, int(count), rng) for c, count in zip(components, counts, strict=True)]
     order = rng.permutation(rows)
@@ -111,4 +113,6 @@ def sample(components: Sequence[Component], rows: int, rng: np.random.Generator)
 def _normal(component: Component, rows: int, rng: np.random.Generator) -> Floats:
     values, vectors = np.linalg.eigh(component.covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(component.mean + rng.standard_normal((rows, len(values))) @ root.T)
+    columns = root @ rng.standard_normal((len(values), rows))
+    columns += component.mean[:, None]
+    return np.asarray(columns.T)

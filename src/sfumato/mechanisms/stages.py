@@ -241,7 +241,7 @@ class MomentStage:
         def one(position: int, block: Floats) -> Integers:
             del position
             image = np.full((dim, block.shape[1]), float(constant))
-            image[: self.turned.dim] = self.turned.image(self._placed(self.labelled.features(block), centre))
+            self._project(self.labelled.features(block), centre, image[: self.turned.dim])
             if label:
                 image[self.turned.dim] = self.labelled.numbers(block, label)
             parts = [image]
@@ -253,14 +253,12 @@ class MomentStage:
         total = rows.sum(one)
         return total[:-1].reshape(self.matrices, dim, dim), int(total[-1])
 
-    def _placed(self, block: Floats, centre: Integers | None) -> Floats:
-        """Rows placed and centred, as many at a time as fit a cache; together again, for one product is quicker."""
-        placed = np.empty(block.shape)
+    def _project(self, block: Floats, centre: Integers | None, out: Floats) -> None:
+        """Place, centre and project rows, as many at a time as fit a cache."""
         for start in range(0, block.shape[1], self.frame.piece):
             window = slice(start, start + self.frame.piece)
-            some = self.frame.place(block[:, window])
-            placed[:, window] = some if centre is None else self.frame.about(some, centre)
-        return placed
+            placed = self.frame.place(block[:, window])
+            out[:, window] = self.turned.image(placed if centre is None else self.frame.about(placed, centre))
 
     def moved(self, exact: Integers) -> Integers:
         """The entries that need noise, coarsened, (classes, entries)."""

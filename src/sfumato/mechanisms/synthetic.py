@@ -343,7 +343,7 @@ class PreparedSynthetic:
         rng = np.random.default_rng(words.view(np.uint64).tolist())
         for start in range(0, rows, _BLOCK):
             drawn, which = mixture.sample(components, min(_BLOCK, rows - start), rng)
-            columns = drawn.T.copy()
+            columns = np.ascontiguousarray(drawn.T)
             if self.labelled.numeric:
                 columns[-1] = self.labelled.original(columns[-1])
             elif self.labelled.column is not None:
