@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from learning_tasks import KINDS, MEASURES, MOST_GROUPED, MOST_LEARNT, MOST_REAL, MOST_TESTED, Scores
+from learning_tasks import KINDS, MEASURES, MOST_GROUPED, MOST_LEARNT, MOST_REAL, MOST_TESTED, Kind, Scores
 
 HEADING = "## Learning from synthetic rows"
 REAL, OURS, CLEAN = "real rows, no privacy", "ours, as it comes", "ours, hardly any noise"
@@ -34,6 +34,7 @@ PLACES = {
 }
 
 Found = dict[str, list[Scores]]
+Line = tuple[str, float | None, tuple[Kind, ...]]  # a method, its epsilon, and the kinds of task it is for
 
 
 def key(task: str, method: str, epsilon: float | None) -> str:
@@ -47,9 +48,10 @@ def introduction() -> Iterator[str]:
     yield "Made by `make learning`. Learnt on synthetic rows, tested on real ones; means over random splits,"
     yield "projections and noise with 95% intervals of the mean. The unit is a whole record, label and all, that is"
     yield "replaced by another. Gaussian noise has delta = 1e-6; Laplace noise and exponential mechanism have none.\n"
-    yield "Decided before any score was seen, the same for every line: columns scaled by public bounds (see"
+    yield "Decided before any score was seen, the same for every line: columns, their public bounds and scales (see"
     yield "`experiments/learning_tasks.py`); standardised logistic regression (C = 1, 100 steps) and quadratic"
-    yield "discriminant (regularised by 0.01); ridge regression (alpha = 1); k-means with k = 4 and two starts."
+    yield "discriminant (regularised by 0.01); ridge regression (alpha = 1); k-means with k = 4. After first trials,"
+    yield "cut for time: the sizes that follow, two starts of k-means, every eighth row of Covertype, repetitions."
     yield f"Learners get {MOST_LEARNT:,} synthetic or noisy rows, {MOST_REAL:,} real ones, and are tested on"
     yield f"{MOST_TESTED:,} ({MOST_GROUPED:,} of each for groups). None of these data sets was used to develop the"
     yield "mechanism, but for scikit-learn's digits.\n"
@@ -63,21 +65,24 @@ def introduction() -> Iterator[str]:
     yield "kinder reading. RON-Gauss as published adds too little noise for what it promises: it is NOT PRIVATE.\n"
 
 
-def table(task: str, order: Sequence[tuple[str, float | None]], found: Found) -> Iterator[str]:
+def table(task: str, order: Sequence[Line], found: Found) -> Iterator[str]:
     """One table: a line for each method and epsilon that was measured."""
     measures = MEASURES[KINDS[task]]
     yield f"### {task}\n\n{PLACES[task]}\n"
     yield "| rows from | epsilon | columns | repetitions | " + " | ".join(TITLES[m] for m in measures) + " |"
     yield "|---" * (4 + len(measures)) + "|"
-    for method, epsilon in order:
+    missing = []
+    for method, epsilon, kinds in order:
         scores = np.array(found.get(key(task, method, epsilon), []), float)
+        if KINDS[task] in kinds and not len(scores):
+            missing.append(f"{method}{'' if epsilon is None else f' ({epsilon:g})'}")
         if len(scores):
             columns = scores[:, len(measures)]
             shown = " | ".join(with_interval(scores[:, i]) for i in range(len(measures)))
             promise = "none" if epsilon is None else f"{epsilon:g}"
             seen = f"{columns.mean():.0f}" if np.isfinite(columns).all() else "-"
             yield f"| {method} | {promise} | {seen} | {len(scores)} | {shown} |"
-    yield ""
+    yield f"\nNot measured, for want of time: {'; '.join(missing)}.\n" if missing else ""
 
 
 def with_interval(values: NDArray[np.float64]) -> str:
@@ -144,7 +149,7 @@ def notes() -> Iterator[str]:
     yield "  ended within 400 s on a busy machine, so neither is in the table."
 
 
-def section(order: Sequence[tuple[str, float | None]], found: Found) -> Iterator[str]:
+def section(order: Sequence[Line], found: Found) -> Iterator[str]:
     """Everything, in the order of ``KINDS``."""
     yield from introduction()
     for task in KINDS:

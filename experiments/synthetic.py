@@ -200,7 +200,7 @@ def main() -> None:
         print(name, *(f"{score:.3f}" for score in scores), flush=True)
         if options.scores:
             options.scores.write_text(json.dumps(known))
-    order = [(m.name, epsilon) for m in methods() for epsilon in m.often]
+    order = [(m.name, epsilon, m.kinds) for m in methods() for epsilon in m.often]
     lines = list(learning_report.section(order, known))
     print(*lines, sep="\n")
     if not options.only and not options.tasks:
