@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow bench peers figures results clean
+.PHONY: help demo test lint types slow bench peers figures results learning clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -60,6 +60,10 @@ figures: $(VENV)/base ## the figures that the documents quote
 
 results: $(VENV)/dev ## docs/results.md and its pictures; DATA=folder for the real data sets
 	@$(BIN)/python experiments/results.py $(if $(DATA),--data $(DATA))
+
+learning: .venv-bench/done $(VENV)/dev ## the section of docs/results.md on learning from synthetic rows; DATA=folder
+	@OMP_NUM_THREADS=1 .venv-bench/bin/python experiments/synthetic.py $(if $(DATA),--data $(DATA))
+	@$(BIN)/python experiments/sampled_digits.py $(if $(DATA),--data $(DATA))
 
 clean: ## remove everything that make made
 	@rm -rf $(VENV) .venv-bench demo-output .mypy_cache .ruff_cache

@@ -13,6 +13,7 @@ import components
 import graphs
 import planning
 import profiles
+from learning_report import HEADING
 from sfumato.guarantee import Guarantee
 from sfumato.pictures import draw_feasible, draw_plan, draw_regions
 from sfumato.planner import plan
@@ -66,8 +67,9 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     options = parser.parse_args()
     (DOCS / "figures").mkdir(exist_ok=True)
+    learnt = (DOCS / "results.md").read_text(encoding="utf-8").partition(f"\n{HEADING}")  # made by make learning
     page = []
     for line in lines(options.data, options.quick):
         print(line, flush=True)
         page.append(line)
-    (DOCS / "results.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+    (DOCS / "results.md").write_text("\n".join(page) + "\n" + "".join(learnt[1:]), encoding="utf-8")
