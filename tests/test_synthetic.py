@@ -50,7 +50,8 @@ class Block:
 
 def prepare(schema=MIXED, noise="laplace", neighbours="replace", epsilon=1.0, group=1, **recipe):
     promise = Guarantee(epsilon=epsilon, delta=0.0 if noise == "laplace" else 1e-3, neighbours=neighbours, group=group)
-    return Synthetic(**({"dimension": 2, "seed": 7, "noise": noise} | recipe)).prepare(schema, promise)
+    usual = {"dimension": 2, "seed": 7, "noise": noise, "centring": "private"}
+    return Synthetic(**(usual | recipe)).prepare(schema, promise)
 
 
 def run(prepared, data, seed=1, level=None):
@@ -123,11 +124,20 @@ def test_more_columns_move_the_budget_to_the_second_moment():
     assert shares[0] > shares[1] > shares[2] > 0.05
 
 
+def test_rows_are_read_once_but_for_classes_and_what_needs_two_stages():
+    assert Synthetic().about == Synthetic(label="y").about == "public"
+    assert Synthetic(label="y", kind="classes").about == "private"
+    assert Synthetic(label="y", kind="classes", centring="public").about == "public"
+    two_stages = [{"normalise": "twice"}, {"split": "paper"}, {"constants": "published", "as_published": True}]
+    assert {Synthetic(**asked).about for asked in two_stages} == {"private"}
+
+
 # ---- the dimension ---------------------------------------------------------------------------------------------------
 
 
 def chosen(noise="laplace", epsilon=1.0, schema=None, neighbours="replace", **recipe):
     promise = Guarantee(epsilon=epsilon, delta=0.0 if noise == "laplace" else 1e-6, neighbours=neighbours)
+    recipe = {"centring": "private"} | recipe
     return Synthetic(noise=noise, **recipe).prepare(schema or Schema.reals(60, low=0, high=1), promise).dimension
 
 

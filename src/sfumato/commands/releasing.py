@@ -165,9 +165,9 @@ def _add_synthetic(kinds: Any) -> None:
     parser.add_argument("--noise", choices=("laplace", "gaussian"), help="default: gaussian if delta > 0, else laplace")
     parser.add_argument(
         "--centring",
-        choices=("private", "public"),
-        default="private",
-        help="about a private mean, or in one pass about the middle of the bounds (default private)",
+        choices=("best", "private", "public"),
+        default="best",
+        help="about a private mean, or in one pass about the middle of the bounds (default: private for classes)",
     )
     _add_neighbours(parser)
 

@@ -62,7 +62,8 @@ class Synthetic:
     counts       : ``private`` protects classes with everything else; ``public`` shows how many records have each.
     rows         : how many rows to draw; left out, as many as there are records (with noise where that is protected).
     centring     : ``private`` reads the rows twice: about their private mean, which gets its share of the budget.
-                   ``public`` reads them once: about the middle of the bounds, the budget going to one stage.
+                   ``public`` reads them once: about the middle of the bounds, the budget going to one stage. ``best``,
+                   by what was measured, is private for classes and public otherwise.
     normalise    : see ``directions.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
     label_weight : how much the label, or being in a class, counts beside a row of length 1.
     shrink       : how covariances are freed of noise, whose law is known: ``spectrum`` (``mixture.spectrum``, and a
@@ -80,7 +81,7 @@ class Synthetic:
     counts: Counts = "private"
     rows: int | None = None
     seed: int | None = None
-    centring: Centring = "private"
+    centring: Centring | Literal["best"] = "best"
     normalise: Normalise | None = None
     label_weight: float = 1.0
     shrink: Shrink | Literal["best"] = "best"
@@ -94,7 +95,7 @@ class Synthetic:
         check.one_of(("laplace", "gaussian"), noise=self.noise)
         check.one_of(("values", "classes"), kind=self.kind)
         check.one_of(("private", "public"), counts=self.counts)
-        check.one_of(("private", "public"), centring=self.centring)
+        check.one_of(("best", "private", "public"), centring=self.centring)
         check.one_of(("twice", "once", "never"), normalise=self.normalised)
         check.one_of(("proved", "published"), constants=self.constants)
         check.one_of(("best", "spectrum", "linear", "none"), shrink=self.shrink)
@@ -121,19 +122,30 @@ class Synthetic:
     @property
     def normalised(self) -> Normalise:
         """How often rows are normalised."""
-        return self.normalise or ("twice" if self.centring == "private" else "once")
+        return self.normalise or ("twice" if self.about == "private" else "once")
+
+    @property
+    def about(self) -> Centring:
+        """Which centre the rows are taken about; what only two stages can do asks for a private one."""
+        if self.centring != "best":
+            return self.centring
+        two = self.normalise == "twice" or self.split != "best" or self.constants == "published"
+        return "private" if self._by_class or two else "public"
 
     @property
     def shrunk(self) -> Shrink:
         """How covariances are freed of noise."""
-        by_class = self.label is not None and self.kind == "classes"
-        return ("linear" if by_class else "spectrum") if self.shrink == "best" else self.shrink
+        return ("linear" if self._by_class else "spectrum") if self.shrink == "best" else self.shrink
+
+    @property
+    def _by_class(self) -> bool:
+        return self.label is not None and self.kind == "classes"
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
         """Draw the projection and compute what one unit can move, before any data is read."""
         _check_possible(self, guarantee)
         labelled = Labelled.of(schema, self.label, self.kind)
-        frame = Frame.of(labelled.others, self.normalised, self.centring)
+        frame = Frame.of(labelled.others, self.normalised, self.about)
         if frame.dim > _MOST_COLUMNS:
             raise ParameterError(
                 f"a mean of more than {_MOST_COLUMNS} encoded columns drowns in noise, got {frame.dim}"
@@ -145,7 +157,7 @@ class Synthetic:
         seed = secrets.randbits(128) if self.seed is None else self.seed
         drawn = Projection(family="orthonormal", dim_in=frame.dim, dim_out=dimension, seed=seed).draw()
         turned = Turned.of(drawn.values, frame)
-        alone = self.centring == "public"
+        alone = self.about == "public"
         mean = None if alone else MeanStage(labelled, frame, guarantee, order, weight)
         moment = MomentStage(labelled, frame, turned, guarantee, order, weight, self.counts, self.constants, alone)
         return PreparedSynthetic(self, guarantee, labelled, mean, moment, seed)
@@ -154,7 +166,7 @@ class Synthetic:
         if self.order == 2:
             return breadth.largest(labelled, columns)
         weight, rows = self.label_weight, self.expected_rows
-        return breadth.best(labelled, columns, guarantee, self.centring, weight=weight, rows=rows)
+        return breadth.best(labelled, columns, guarantee, self.about, weight=weight, rows=rows)
 
 
 def _check_split(split: object) -> None:
@@ -180,7 +192,7 @@ def _check_possible(recipe: Synthetic, guarantee: Guarantee) -> None:
         raise ParameterError("counts='public' shows how many records there are: use neighbours='replace'")
     if recipe.counts == "public" and (recipe.label is None or recipe.kind != "classes"):
         raise ParameterError("counts='public' is about classes: give a label and kind='classes'")
-    asked = (recipe.noise, recipe.label, guarantee.neighbours, recipe.centring)
+    asked = (recipe.noise, recipe.label, guarantee.neighbours, recipe.about)
     if recipe.constants == "published" and asked != ("laplace", None, "replace", "private"):
         raise ParameterError(
             "the published constants are for Laplace noise, no label, neighbours='replace', and a private centre"
@@ -359,7 +371,7 @@ class PreparedSynthetic:
             "noise": recipe.noise,
             "split": [self.share, 1 - self.share],
             "moments": self._stage(self.moment.sensitivity, second, self.moment.unit),
-            "centring": recipe.centring,
+            "centring": recipe.about,
             "normalise": frame.normalise,
             "constants": recipe.constants,
             "satisfies_claim": recipe.constants == "proved",
