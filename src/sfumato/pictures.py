@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit.success import Curve as AttackCurve
 from sfumato.budget import Dataset
 from sfumato.errors import MissingDependency, ParameterError
 from sfumato.guarantee import Guarantee
@@ -115,6 +116,39 @@ def draw_spending(dataset: Dataset, path: str | Path) -> None:
         axes.set(xlabel="releases, in order", ylabel="epsilon", ylim=(0, 1.25 * cap.guarantee.epsilon))
         axes.set_xticks(places, [f"{s.mechanism}\n{s.number}" for s in shown] if len(shown) <= 12 else None, fontsize=7)
         axes.legend(fontsize=7, frameon=False)
+
+
+def draw_attacks(path: str | Path, title: str, curves: Sequence[AttackCurve], *, across: int = 3) -> None:
+    """Success against epsilon, a field for each measure: with guessing, no protection, and what privacy allows."""
+    fields: dict[str, list[AttackCurve]] = {}
+    for curve in curves:
+        fields.setdefault(curve.measure, []).append(curve)
+    down, wide = -(-len(fields) // across), min(across, len(fields))
+    with figure(path, title, (4.6 * wide, 3.9 * down)) as picture:
+        axes = picture.subplots(down, wide, squeeze=False).ravel()
+        for unused in axes[len(fields) :]:
+            unused.set_axis_off()
+        for (measure, some), place in zip(fields.items(), axes, strict=False):
+            _attacked(place, measure, some)
+
+
+def _attacked(axes: Any, measure: str, curves: Sequence[AttackCurve]) -> None:
+    names = [f"{c.attack}, {c.against}" for c in curves]
+    shared = {"attack": len({c.attack for c in curves}) == 1, "against": len({c.against for c in curves}) == 1}
+    for curve, name, colour in zip(curves, names, _COLOURS, strict=False):
+        label = curve.attack if shared["against"] else curve.against if shared["attack"] else name
+        epsilons = [p.epsilon for p in curve.points]
+        errors = [2 * p.error for p in curve.points]
+        axes.errorbar(epsilons, [p.success for p in curve.points], errors, color=colour, marker="o", ms=3, label=label)
+        axes.axhline(curve.unprotected, color=colour, linestyle="--", linewidth=0.9)
+    axes.plot(
+        epsilons, [p.bound for p in curves[0].points], color="#000000", linewidth=0.9, label="at most, by privacy"
+    )
+    axes.axhline(curves[0].chance, color="#999999", linestyle=":", label="guessing")
+    axes.plot([], [], color="#5a6572", linestyle="--", linewidth=0.9, label="unprotected, same colour")
+    axes.set(xscale="log", xlabel="epsilon", ylabel=measure, ylim=(min(0.0, curves[0].chance), 1.04))
+    axes.set_title(curves[0].against if shared["against"] else curves[0].attack, fontsize=8)
+    axes.legend(fontsize=6.5, frameon=False)
 
 
 @contextmanager

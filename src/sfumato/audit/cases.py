@@ -18,7 +18,10 @@ from sklearn.datasets import load_digits
 from sfumato import check
 from sfumato.columns import Category, Flag, Real
 from sfumato.errors import ParameterError
+from sfumato.guarantee import Guarantee
 from sfumato.labels import Labelled
+from sfumato.mechanism import Recipe
+from sfumato.pipeline import release
 from sfumato.schema import Schema
 from sfumato.secret import Secret
 from sfumato.tables import open_table
@@ -58,6 +61,10 @@ class Case:
         encoding = self.schema.encoding
         return np.asarray((self.schema.clip(self.schema.encode(self.table)) * encoding.weights[:, None]).T)
 
+    def released(self, recipe: Recipe, guarantee: Guarantee, secret: Secret) -> Any:
+        """A release of the whole table, by the path that every release takes."""
+        return release(self.table, schema=self.schema, mechanism=recipe, guarantee=guarantee, secret=secret)
+
     def classes(self, label: str) -> NDArray[np.int64]:
         """The place of each row's class among those of the label."""
         labelled = Labelled.of(self.schema, label, "classes")
@@ -74,14 +81,14 @@ def pixels(first_row: int = 0, first_column: int = 0) -> Case:
     with resources.files("sfumato").joinpath("data", "digits.parquet").open("rb") as file:
         table = pq.read_table(file, columns=grid)
     kept = [name for name in grid if np.mean(table[name].to_numpy() > 0) > 0.05]
-    return Case(f"{len(kept)} pixels of digits", table.select(kept), Schema([Real(name, 0, 16) for name in kept]))
+    return Case(f"{len(kept)} pixels of digits", table.select(kept), Schema(tuple(Real(name, 0, 16) for name in kept)))
 
 
 def digits() -> Case:
     """1,797 handwritten digits, 64 pixels and the digit."""
     rows, digit = load_digits(return_X_y=True)
     names = [f"p{i}" for i in range(rows.shape[1])]
-    schema = Schema([*(Real(name, 0, 16) for name in names), Category("digit", list(range(10)))])
+    schema = Schema((*(Real(name, 0, 16) for name in names), Category("digit", tuple(range(10)))))
     columns: dict[str, Any] = dict(zip(names, rows.T, strict=True))
     return Case("handwritten digits", pa.table(columns | {"digit": digit}), schema)
 
@@ -100,4 +107,4 @@ def users(rows: int, rng: np.random.Generator) -> Case:
 def of_bits(name: str, bits: NDArray[np.bool_]) -> Case:
     """A matrix of bits as flags."""
     names = [f"f{i}" for i in range(bits.shape[1])]
-    return Case(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema([Flag(n) for n in names]))
+    return Case(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema(tuple(Flag(n) for n in names)))

@@ -42,10 +42,11 @@ def link(epsilon: float, users: int, changes: NDArray[np.integer] | int = 1, del
 
     changes : in how many units the target's record differs from each of some records drawn from its population; 1 where
               the unit is a record.
-    Proof: let p be the chance to name the target's place i, and q(x') that with another record x' in that place, drawn
-    as all others are. p <= e^(h eps) q(x') + delta_h, h the units in which x' differs, delta_h = delta (e^(h eps) - 1) /
-    (e^eps - 1) by h steps. Divide by e^(h eps) and average over x': p E[e^(-h eps)] <= q + E[e^(-h eps) delta_h], where q
-    is the chance to name place i when the target is in none. Over all places these q sum to at most 1.
+    Proof: let p be the chance to name the target's place, and q(x') that chance when the place holds another record x',
+    drawn as all the others are, differing in h units. Then p <= e^(h eps) q(x') + delta_h, where by h steps delta_h =
+    delta (e^(h eps) - 1) / (e^eps - 1). Divided by e^(h eps) and averaged over x': p E[e^(-h eps)] <= q +
+    E[e^(-h eps) delta_h], where q is the chance to name that place when the target is in none. Over all places, each of
+    which may be the target's, these q sum to at most 1.
     """
     _check(epsilon, delta)
     check.whole(1, users=users)

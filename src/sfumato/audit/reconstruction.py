@@ -24,12 +24,12 @@ from sfumato.audit import limits
 from sfumato.audit.cases import Case, Secrets
 from sfumato.audit.success import Curve, Point
 from sfumato.audit.victims import MultiplicativePerturbation
+from sfumato.columns import Flag
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee, Unit
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.moments import NoiseLaw
-from sfumato.pipeline import release
 from sfumato.secret import Secret
 
 Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ _CELLS = 1 << 22  # of the candidates' likelihoods at a time
 
 
 def independent_components(released: Floats, *, seed: int = 0) -> Floats:
-    """As many independent components as there are columns, in no particular order, sign or scale (FastICA, kurtosis)."""
+    """As many independent components as there are columns, in no order, sign or scale (FastICA, by kurtosis)."""
     centred = released - released.mean(axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # on noise it may never settle
@@ -164,8 +164,7 @@ def columns(
     for epsilon in epsilons:
         promise = Guarantee(epsilon=epsilon, unit=unit)
         for run in range(repeats):
-            terms = {"schema": case.schema, "mechanism": recipe, "guarantee": promise, "secret": secrets()}
-            made = release(case.table, **terms)
+            made = case.released(recipe, promise, secrets())
             found[epsilon, run] = column_attacks(rows, made.array(), dense(made.projection), seed + run)
 
     def curve(attack: str, score: str, guessed: float, limit: dict[float, float]) -> Curve:
@@ -180,6 +179,12 @@ def columns(
     guessed = {attack: chance(rows[1::2] if attack == "known pairs" else rows, seed=seed) for attack in bare}
     shares = [curve(attack, "recovered", 0.0, all_or_none) for attack in bare]
     return shares + [curve(attack, "mean", guessed[attack], most) for attack in bare]
+
+
+def guessable(case: Case) -> bool:
+    """Whether a case is of flags, and few enough of them to try all rows."""
+    flags = all(isinstance(column, Flag) and column.weight == 1 for column in case.schema.data_columns)
+    return flags and len(case.schema.data_columns) <= _MOST_BITS
 
 
 def bits(
@@ -202,7 +207,7 @@ def bits(
     victim = MultiplicativePerturbation.projection(size, dimension, np.random.default_rng(seed))
     bare = most_likely_bits(victim.publish(truth.astype(float)), victim.matrix, None, rates)
     prior = np.maximum(rates, 1 - rates)
-    recipes = {
+    recipes: dict[str, Sketch | RandomizedResponse] = {
         "noise alone": Sketch(projection="identity"),
         f"sketches of {dimension} numbers": Sketch(dimension=dimension, projection="gaussian", seed=seed),
         "randomized response": RandomizedResponse(),
@@ -229,10 +234,9 @@ def bits(
 def _guessed(case: Case, recipe: Sketch | RandomizedResponse, epsilon: float, rates: Floats, secret: Secret) -> Bits:
     """The likeliest bits behind one release; each randomized answer is judged by itself."""
     promise = Guarantee(epsilon=epsilon, unit="attribute")
-    made = release(case.table, schema=case.schema, mechanism=recipe, guarantee=promise, secret=secret)
+    made = case.released(recipe, promise, secret)
     if isinstance(recipe, Sketch):
         return most_likely_bits(made.array(), dense(made.projection), made.noise, rates)
     answers = made.codes.T.astype(bool)
     odds = np.log(np.clip(rates, 1e-9, 1 - 1e-9)) - np.log1p(-np.clip(rates, 1e-9, 1 - 1e-9))
     return np.asarray(odds + np.where(answers, epsilon, -epsilon) > 0)
-
