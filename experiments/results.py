@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import attacks
 import planning
 import profiles
 from sfumato.guarantee import Guarantee
@@ -52,6 +53,8 @@ def lines(data: Path | None, quick: bool) -> Iterator[str]:
     yield ""
     yield from regions()
     yield from profiles.section(data, DOCS / "figures" / "profiles.svg", quick)
+    yield ""
+    yield from attacks.section(data, DOCS / "figures" / "attacks.svg", quick)
 
 
 if __name__ == "__main__":

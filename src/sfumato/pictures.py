@@ -119,36 +119,38 @@ def draw_spending(dataset: Dataset, path: str | Path) -> None:
 
 
 def draw_attacks(path: str | Path, title: str, curves: Sequence[AttackCurve], *, across: int = 3) -> None:
-    """Success against epsilon, a field for each measure: with guessing, no protection, and what privacy allows."""
-    fields: dict[str, list[AttackCurve]] = {}
+    """Success against epsilon, a field for each measure and data, with guessing, no protection and the bound."""
+    fields: dict[tuple[str, str], list[AttackCurve]] = {}
     for curve in curves:
-        fields.setdefault(curve.measure, []).append(curve)
+        fields.setdefault((curve.measure, curve.data), []).append(curve)
     down, wide = -(-len(fields) // across), min(across, len(fields))
-    with figure(path, title, (4.6 * wide, 3.9 * down)) as picture:
+    with figure(path, title, (4.8 * wide, 4.3 * down)) as picture:
         axes = picture.subplots(down, wide, squeeze=False).ravel()
         for unused in axes[len(fields) :]:
             unused.set_axis_off()
-        for (measure, some), place in zip(fields.items(), axes, strict=False):
-            _attacked(place, measure, some)
+        for some, place in zip(fields.values(), axes, strict=False):
+            _attacked(place, some)
 
 
-def _attacked(axes: Any, measure: str, curves: Sequence[AttackCurve]) -> None:
-    names = [f"{c.attack}, {c.against}" for c in curves]
-    shared = {"attack": len({c.attack for c in curves}) == 1, "against": len({c.against for c in curves}) == 1}
-    for curve, name, colour in zip(curves, names, _COLOURS, strict=False):
-        label = curve.attack if shared["against"] else curve.against if shared["attack"] else name
+def _attacked(axes: Any, curves: Sequence[AttackCurve]) -> None:
+    one_attack, one_kind = (len({getattr(c, name) for c in curves}) == 1 for name in ("attack", "against"))
+    for curve, colour in zip(curves, _COLOURS, strict=False):
+        label = curve.against if one_attack else curve.attack if one_kind else f"{curve.attack}, {curve.against}"
         epsilons = [p.epsilon for p in curve.points]
         errors = [2 * p.error for p in curve.points]
         axes.errorbar(epsilons, [p.success for p in curve.points], errors, color=colour, marker="o", ms=3, label=label)
         axes.axhline(curve.unprotected, color=colour, linestyle="--", linewidth=0.9)
+    first = curves[0]
     axes.plot(
-        epsilons, [p.bound for p in curves[0].points], color="#000000", linewidth=0.9, label="at most, by privacy"
+        epsilons, [p.bound for p in first.points], "v", color="#000000", ms=5, mfc="none", label="privacy's bound"
     )
-    axes.axhline(curves[0].chance, color="#999999", linestyle=":", label="guessing")
-    axes.plot([], [], color="#5a6572", linestyle="--", linewidth=0.9, label="unprotected, same colour")
-    axes.set(xscale="log", xlabel="epsilon", ylabel=measure, ylim=(min(0.0, curves[0].chance), 1.04))
-    axes.set_title(curves[0].against if shared["against"] else curves[0].attack, fontsize=8)
-    axes.legend(fontsize=6.5, frameon=False)
+    axes.axhline(first.chance, color="#777777", linestyle=":", label="guessing")
+    axes.plot([], [], color="#5a6572", linestyle="--", linewidth=0.9, label="the same, unprotected")
+    axes.set(xscale="log", xlabel="epsilon", ylabel=first.measure, ylim=(-0.03, 1.05))
+    axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+    axes.minorticks_off()
+    axes.set_title(f"{first.attack if one_attack else first.against}: {first.data}", fontsize=8)
+    axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=2)
 
 
 @contextmanager

@@ -145,7 +145,8 @@ def curves(
     return [
         Curve(
             "linkage",
-            f"{name}, {case.name}, one {what} protected",
+            name,
+            f"{case.name}, one {what} protected",
             f"targets found among {len(bits):,} by {known} known bits",
             1 / len(bits),
             bare,

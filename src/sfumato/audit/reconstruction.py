@@ -171,8 +171,8 @@ def columns(
         runs = {e: [getattr(found[e, run][attack], score) for run in range(repeats)] for e in epsilons}
         points = tuple(Point.of(e, runs[e], limit[e]) for e in epsilons)
         measure = {"mean": "mean correlation", "recovered": f"columns with correlation above {RECOVERED}"}[score]
-        name = f"sketches of {case.name}, one {'value' if unit == 'attribute' else unit} protected"
-        return Curve(attack, name, measure, guessed, getattr(bare[attack], score), points)
+        data = f"{case.name}, one {'value' if unit == 'attribute' else unit} protected"
+        return Curve(attack, "sketches", data, measure, guessed, getattr(bare[attack], score), points)
 
     most = {epsilon: limits.correlation(epsilon) for epsilon in epsilons}
     all_or_none = {epsilon: float(limit > RECOVERED) for epsilon, limit in most.items()}
@@ -221,7 +221,8 @@ def bits(
     return [
         Curve(
             "MAP",
-            f"{name}, {case.name}",
+            name,
+            f"{case.name}, one value protected",
             "bits guessed rightly",
             float(prior.mean()),
             float(np.mean(bare == truth)),
