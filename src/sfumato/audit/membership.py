@@ -217,7 +217,7 @@ def curves(
     chosen = {name: attack for name, attack in ATTACKS.items() if name in attacks}
     rng, features, classes = np.random.default_rng(seed), game.features(), game.classes
 
-    def against(epsilon: float) -> dict[str, list[float]]:
+    def against(epsilon: float, chosen: dict[str, Attack]) -> dict[str, list[float]]:
         def seen(members: Places, records: Places) -> dict[str, Floats]:
             made = game.made(members, epsilon, secrets())
             return {name: attack(game, made, records) for name, attack in chosen.items()}
@@ -228,11 +228,13 @@ def curves(
         taught = confidence(features[members], classes[members], features[records], classes[records])
         return {"shadow models": taught}
 
-    reached = against(UNPROTECTED)
+    reached: dict[str, list[float]] = {}
+    if "likelihood ratio" in chosen:
+        reached |= against(UNPROTECTED, {"likelihood ratio": likelihood_ratio})
     if "shadow models" in chosen:
         reached |= accuracies(game, bare, shadows=shadows, runs=runs, rng=rng)
     unprotected = {name: float(np.mean(runs)) for name, runs in reached.items()}
-    found = {epsilon: against(epsilon) for epsilon in epsilons}
+    found = {epsilon: against(epsilon, chosen) for epsilon in epsilons}
     trials, data = runs * game.pool.size, f"{game.members} of {game.case.name}, one record protected"
 
     def point(epsilon: float, attack: str) -> Point:
