@@ -224,6 +224,13 @@ def test_guesses_of_bits_stay_under_the_bound_and_randomized_response_reaches_it
     assert curves["noise alone"].points[1].success > 0.75
 
 
+def test_the_same_secrets_and_seeds_give_the_same_curves():
+    case = cases.fair_bits(40, 4, np.random.default_rng(7))
+    assert len({str(reconstruction.bits(case, [1.0], repeats=1, secrets=secrets(60))) for _ in range(2)}) == 1
+    known = linkage.Knowledge.of(linkage.true_bits(case), known=1, targets=40)
+    assert len({str(linkage.curves(case, [1.0], known, repeats=1, secrets=secrets(70))) for _ in range(2)}) == 1
+
+
 def test_matching_forgives_order_sign_and_scale_and_nothing_else():
     rng = np.random.default_rng(8)
     rows = rng.exponential(size=(500, 4))

@@ -127,7 +127,7 @@ def curves(
     apart = [(bits != bits[t]).sum(axis=1)[np.arange(len(bits)) != t] for t in knowledge.targets]
     bare = success(bits.astype(float), knowledge, rng)
     recipes: dict[str, Recipe] = {
-        "noise alone": Sketch(projection="identity"),
+        "noise alone": Sketch(projection="identity", seed=knowledge.seed),
         f"sketches of {dimension} numbers": Sketch(dimension=dimension, seed=knowledge.seed),
         "randomized response": RandomizedResponse(),
     }

@@ -208,7 +208,7 @@ def bits(
     bare = most_likely_bits(victim.publish(truth.astype(float)), victim.matrix, None, rates)
     prior = np.maximum(rates, 1 - rates)
     recipes: dict[str, Sketch | RandomizedResponse] = {
-        "noise alone": Sketch(projection="identity"),
+        "noise alone": Sketch(projection="identity", seed=seed),
         f"sketches of {dimension} numbers": Sketch(dimension=dimension, projection="gaussian", seed=seed),
         "randomized response": RandomizedResponse(),
     }
