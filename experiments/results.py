@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import attacks
 import components
 import graphs
 import planning
@@ -59,6 +60,8 @@ def lines(data: Path | None, quick: bool) -> Iterator[str]:
     yield from graphs.section(data, DOCS / "figures" / "cuts.svg", quick)
     yield ""
     yield from components.section(data, quick)
+    yield ""
+    yield from attacks.section(data, DOCS / "figures" / "attacks.svg", quick)
 
 
 if __name__ == "__main__":

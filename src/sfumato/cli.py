@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from sfumato.commands.asking import add_estimate, add_show
+from sfumato.commands.attacking import add_attack
 from sfumato.commands.budgeting import add_ledger
 from sfumato.commands.describing import add_check, add_schema
 from sfumato.commands.parsing import Parser
@@ -61,7 +62,7 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=metadata.version("sfumato"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     plans = (add_plan, add_regions, add_feasible)
-    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_ledger):
+    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_attack, add_ledger):
         add(commands)
     return parser
 

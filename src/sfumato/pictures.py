@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit.success import Curve as AttackCurve
 from sfumato.budget import Dataset
 from sfumato.errors import MissingDependency, ParameterError
 from sfumato.guarantee import Guarantee
@@ -115,6 +116,41 @@ def draw_spending(dataset: Dataset, path: str | Path) -> None:
         axes.set(xlabel="releases, in order", ylabel="epsilon", ylim=(0, 1.25 * cap.guarantee.epsilon))
         axes.set_xticks(places, [f"{s.mechanism}\n{s.number}" for s in shown] if len(shown) <= 12 else None, fontsize=7)
         axes.legend(fontsize=7, frameon=False)
+
+
+def draw_attacks(path: str | Path, title: str, curves: Sequence[AttackCurve], *, across: int = 3) -> None:
+    """Success against epsilon, a field for each measure and data, with guessing, no protection and the bound."""
+    fields: dict[tuple[str, str], list[AttackCurve]] = {}
+    for curve in curves:
+        fields.setdefault((curve.measure, curve.data), []).append(curve)
+    down, wide = -(-len(fields) // across), min(across, len(fields))
+    with figure(path, title, (4.8 * wide, 4.3 * down)) as picture:
+        axes = picture.subplots(down, wide, squeeze=False).ravel()
+        for unused in axes[len(fields) :]:
+            unused.set_axis_off()
+        for some, place in zip(fields.values(), axes, strict=False):
+            _attacked(place, some)
+
+
+def _attacked(axes: Any, curves: Sequence[AttackCurve]) -> None:
+    one_attack, one_kind = (len({getattr(c, name) for c in curves}) == 1 for name in ("attack", "against"))
+    for curve, colour in zip(curves, _COLOURS, strict=False):
+        label = curve.against if one_attack else curve.attack if one_kind else f"{curve.attack}, {curve.against}"
+        epsilons = [p.epsilon for p in curve.points]
+        errors = [2 * p.error for p in curve.points]
+        axes.errorbar(epsilons, [p.success for p in curve.points], errors, color=colour, marker="o", ms=3, label=label)
+        axes.axhline(curve.unprotected, color=colour, linestyle="--", linewidth=0.9)
+    first = curves[0]
+    axes.plot(
+        epsilons, [p.bound for p in first.points], "v", color="#000000", ms=5, mfc="none", label="privacy's bound"
+    )
+    axes.axhline(first.chance, color="#777777", linestyle=":", label="guessing")
+    axes.plot([], [], color="#5a6572", linestyle="--", linewidth=0.9, label="the same, unprotected")
+    axes.set(xscale="log", xlabel="epsilon", ylabel=first.measure, ylim=(-0.03, 1.05))
+    axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+    axes.minorticks_off()
+    axes.set_title(f"{first.attack if one_attack else first.against}: {first.data}", fontsize=8)
+    axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=2)
 
 
 @contextmanager
