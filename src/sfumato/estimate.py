@@ -20,7 +20,7 @@ from scipy import special
 
 from sfumato import check, inner, intervals
 from sfumato.errors import ParameterError
-from sfumato.inner import Pair
+from sfumato.gram import Pair
 from sfumato.intervals import Seen
 from sfumato.lengths import LengthLaw
 from sfumato.moments import Geometry, NoiseLaw, inner_product_variance, length_variance, norm_variance

@@ -22,48 +22,72 @@ B share them, and the variance of the noise is not needed.
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import interpolate, special
 
+from sfumato.gram import Floats, Pair
 from sfumato.moments import Geometry, NoiseLaw, inner_product_variance
-
-Floats: TypeAlias = NDArray[np.float64]
-Ends: TypeAlias = tuple[Floats, Floats]
+from sfumato.stretch import Arms, Ends, stretched
 
 _NODES = np.arange(-6.5, 6.55, 0.05)  # normal quantiles over which L is averaged
 _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
 _TURNS = np.linspace(-4.0, 4.0, 81)  # artanh r; beyond, Y hardly matters (k > 3) and the nodes do not resolve it
 _PARTS = np.linspace(0.0, 1.0, 5)  # d over the d that stands for it
-_EXACT = 0.02  # tails above this are held to their level; smaller ones (simultaneous levels) err on the cautious side
+_EXACT, _MOST = 0.004, 0.25  # tails between these are held to their level; smaller ones (simultaneous) err outwards
 
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """||z||^2, ||w||^2 and <z, w> of released rows: all that intervals are made of."""
-
-    squared_z: Floats
-    squared_w: Floats
-    inner: Floats
-
-    @classmethod
-    def of(cls, one: Floats, two: Floats) -> "Pair":
-        """Of rows, pairwise in step."""
-        return cls(*(np.asarray(np.sum(a * b, axis=-1)) for a, b in ((one, one), (two, two), (one, two))))
+_DIRECTION = 0.12  # by how much, over k, arms are longer for directions that fourth powers do not tell apart
 
 
 def bounds(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
     """(low, high) for the inner products behind pairs of rows; each end misses with probability about ``tail``."""
-    if geometry.coefficients[0] == 0:
-        low, high = _under_noise(tail, pair, noise, geometry.dim_out)
+    unit, law, seen = NoiseLaw(noise.kind, 1.0), _law(geometry), pair.over(noise.variance)
+    if geometry.dim_out == 1 or tail > _MOST:
+        low, high = rule(tail, seen, unit, law)
     else:
-        low, high = _over_projections(tail, pair, noise, geometry)
-    least = _reach_of_entries(tail, pair, noise, geometry.dim_out)
-    return np.minimum(low, pair.inner - least), np.maximum(high, pair.inner + least)
+        low, high = stretched(seen, Arms(rule, max(tail, _EXACT), noise.kind, law))
+        if law.coefficients[0] == 0 and noise.kind == "laplace":
+            low, high = _concentrated(max(tail, _EXACT), seen, (low, high), unit, law.dim_out)
+    if tail < _EXACT:
+        least = _reach_of_entries(tail, seen, unit, law.dim_out)
+        outer = rule(tail, seen, unit, law)
+        low = np.minimum(np.minimum(low, outer[0]), seen.inner - least)
+        high = np.maximum(np.maximum(high, outer[1]), seen.inner + least)
+    return low * noise.variance, high * noise.variance
+
+
+def _law(geometry: Geometry) -> Geometry:
+    """One geometry for all that share their intervals."""
+    k = geometry.dim_out
+    if geometry.coefficients[0] == 0:
+        return Geometry("identity", k, k)
+    return geometry if geometry.family == "orthonormal" else Geometry("gaussian", 1, k)
+
+
+def rule(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """The intervals before their arms are stretched."""
+    if geometry.coefficients[0] == 0:
+        return _under_noise(tail, pair, noise, geometry.dim_out)
+    return _over_projections(tail, pair, noise, geometry)
+
+
+def _concentrated(tail: float, pair: Pair, ends: Ends, noise: NoiseLaw, k: int) -> Ends:
+    """Arms changed from those of spread rows to those of rows as concentrated as these look.
+
+    Far away <z, w> - t is a sum of 2k independent Laplace terms with the entries of x and y for weights. Its quantiles
+    depend on c = sum of fourth powers of the weights over the square of their sum of squares: known for c = 1, 1/2 (one
+    and two equal terms) and 0 (normal), quadratic between. Spread rows of equal lengths have 3 / (2k + 4). Only
+    the share of the variance that is not <e, f> counts.
+    """
+    total = np.maximum(pair.squared_z + pair.squared_w - 2 * k, 0.0)
+    fourths = pair.fourths - 6 * total - 2 * k * noise.moment(4, 1)
+    share = (total / (total + k)) ** 2
+    seen = np.clip(fourths / np.maximum(total**2, 1.0), 1 / (2 * k), 1.0)
+    one, two, many = noise.tail(tail, 1), noise.tail(tail, 2) / math.sqrt(2), -float(special.ndtri(tail))
+    curve = np.polynomial.Polynomial.fit([0.0, 0.5, 1.0], [many, two, one], 2)
+    factor = curve(share * seen) / curve(share * 3 / (2 * k + 4)) * (1 + _DIRECTION / k)
+    return pair.inner - factor * (pair.inner - ends[0]), pair.inner + factor * (ends[1] - pair.inner)
 
 
 def _under_noise(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Ends:
@@ -160,7 +184,7 @@ def _stretches(k: int, dim_in: float) -> Ends:
 
 def _reach_of_entries(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Floats:
     """At small tails, what Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0."""
-    if noise.kind == "gaussian" or tail >= _EXACT:
+    if noise.kind == "gaussian":
         return np.zeros_like(pair.inner)
     total = sum(np.maximum(squared - k * noise.variance, 0.0) for squared in (pair.squared_z, pair.squared_w))
     others = special.ndtri(tail) ** 2 * k * noise.variance**2
