@@ -1,7 +1,7 @@
 """The Gram matrix of two noisy images z = xP + e, w = yP + f: as released, and simulated under any truth.
 
-Intervals of inner products and cosines are made of ||z||^2, ||w||^2 and <z, w> alone. Their joint law has no closed form
-once noise and projection mix, but it is cheap to draw from: with u, v the images of two orthonormal rows, all three are
+Intervals of inner products and cosines are made of ||z||^2, ||w||^2 and <z, w>. Their joint law has no closed form once
+noise and projection mix, but it is cheap to draw from: with u, v the images of two orthonormal rows, all three are
 polynomials in the ten inner products of u, v, e, f, so one set of draws serves every length and angle.
 """
 
@@ -24,22 +24,24 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """||z||^2, ||w||^2 and <z, w> of released rows, and the sum of the fourth powers of both (0: not known)."""
+    """||z||^2, ||w||^2 and <z, w> of released rows, and the sums of fourth powers of both (0: not known)."""
 
     squared_z: Floats
     squared_w: Floats
     inner: Floats
-    fourths: Floats | float = 0.0
+    fourth_z: Floats | float = 0.0
+    fourth_w: Floats | float = 0.0
 
     @classmethod
     def of(cls, one: Floats, two: Floats) -> Self:
         """Of rows, pairwise in step."""
         gram = (np.asarray(np.sum(a * b, axis=-1)) for a, b in ((one, one), (two, two), (one, two)))
-        return cls(*gram, sum(np.einsum("...i,...i->...", row * row, row * row) for row in (one, two)))
+        return cls(*gram, *(np.einsum("...i,...i->...", row * row, row * row) for row in (one, two)))
 
     def over(self, unit: float) -> Self:
         """In other units of squared length."""
-        return type(self)(self.squared_z / unit, self.squared_w / unit, self.inner / unit, self.fourths / unit**2)
+        squares = (self.squared_z / unit, self.squared_w / unit, self.inner / unit)
+        return type(self)(*squares, self.fourth_z / unit**2, self.fourth_w / unit**2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 A rule gives an interval around the estimate; its arms are right in shape but not in level where the columns are few.
 Under a truth (squared length x of both rows, cosine c) the factor by which an arm must be stretched is a quantile of
-(estimate - truth) / arm, found by simulation (``gram``). It depends on the truth, which is unknown. So it is not read at
-an estimate of it, but at the end itself: an end misses where the truth lies beyond it, and there the factor that counts
-is the one for a truth at the end, with the length that is most likely if it lies there. This is the test of each value
-with the length plugged in, turned round. What plugging in leaves is taken away by repeating: simulate with the factors
-found, and multiply (a few rounds; the factors stay smooth, as they are kept at few nodes).
+(estimate - truth) / arm, found by simulation (``gram``). The truth is unknown, and reading the factor at an estimate of
+it would not do. It is read at the end itself: an end misses where the truth lies beyond it, and there the factor that
+counts is the one for a truth at the end, with the length that goes with it given what is seen. This is the test of each
+value with the length plugged in, turned round. What plugging in leaves is taken away by repeating: simulate with the
+factors found, and make up for most of what is still needed (all would overshoot, as neighbouring truths share factors).
 
 Factors are tables: over truths while they are found, over what is released when they are used.
 """
@@ -31,7 +31,7 @@ _TURNS = 5  # steps of the angle from a right one to none
 _COSINES = np.sin(np.arange(_TURNS + 1) * (math.pi / 2 / _TURNS))
 _SIZES = np.exp2(np.arange(-5.0, 10.1, 1 / 3))  # squared lengths as released, in the same units
 _ANGLES = np.sin(np.linspace(-math.pi / 2, math.pi / 2, 33))
-_ROUNDS = (1.0, 0.5, 0.5)  # how much of what is still needed is made up for
+_ROUNDS = (1.0, 0.6)  # how much of what is still needed is made up for
 _LONGEST, _HALVINGS = 30.0, 24  # in the search for ends that are just not missed
 _UNEQUAL = 100.0  # the ratio of squared lengths, besides 1, at which orthonormal P is simulated
 
@@ -96,12 +96,15 @@ def _place(pair: Pair, arms: Arms) -> tuple[Floats, Floats, Floats]:
 
 def _read(table: Floats, at: Floats, angle: Floats, unequal: Floats) -> Floats:
     """A table at these coordinates, linearly between its nodes."""
+    if table.size == 1:
+        return np.asarray(table[0, 0])
     middle = (table.shape[2] - 1) / 2
-    found = _bilinear(table[0], at, angle + middle)
-    return found if len(table) == 1 else found + unequal * (_bilinear(table[1], at, angle + middle) - found)
+    found = bilinear(table[0], at, angle + middle)
+    return found if len(table) == 1 else found + unequal * (bilinear(table[1], at, angle + middle) - found)
 
 
-def _bilinear(table: Floats, i: Floats, j: Floats) -> Floats:
+def bilinear(table: Floats, i: Floats, j: Floats) -> Floats:
+    """A table at places given in steps of its rows and columns."""
     a, b = (np.minimum(x.astype(np.int64), n - 2) for x, n in zip((i, j), table.shape, strict=True))
     flat, width, u, v = table.ravel(), table.shape[1], i - a, j - b
     at = a * width + b
@@ -114,15 +117,21 @@ def _bilinear(table: Floats, i: Floats, j: Floats) -> Floats:
 
 @lru_cache(maxsize=128)
 def _table(arms: Arms) -> Floats:
-    """Factors of lower arms, by what is released. Those of upper arms are the same with the other sign."""
+    """Factors of lower arms, by what is released. Those of upper arms are the same with the other sign.
+
+    Far from noise alone rules are exact, so what is found there is the luck of the draws, which other lengths share.
+    """
     cells = [_cell(arms, *truth) for truth in _truths(arms)]
     factors = np.ones((len(arms.ratios), _LENGTHS.size, 2 * _TURNS + 1))
-    table = np.ones((len(arms.ratios), _SIZES.size, _ANGLES.size))
+    table = np.ones((1, 1, 1))
     for share in _ROUNDS:
         found = [_needed(arms.tail, cell, table) for cell in cells]
         shape = (len(arms.ratios), _LENGTHS.size, _TURNS + 1)
         down, up = (np.reshape(side, shape) for side in zip(*found, strict=True))
-        factors = factors * np.concatenate([up[:, :, :0:-1], down], axis=2) ** share
+        needed = np.concatenate([up[:, :, :0:-1], down], axis=2)
+        if arms.fixed:
+            needed = needed / needed[:, -1:] ** (_LENGTHS / (1 + _LENGTHS))[:, None]
+        factors = factors * needed**share
         table = _by_release(arms, factors)
     return table
 
@@ -140,10 +149,9 @@ Cell: TypeAlias = tuple[Floats, Floats, tuple[Floats, Floats, Floats], bool]
 
 
 def _cell(arms: Arms, squared_x: float, squared_y: float, cosine: float) -> Cell:
-    """Simulated (estimate - truth) over the lower arm, its negative over the upper, the places, whether both are alike."""
-    pair, truth = draws(arms.kind, arms.geometry).pair(squared_x, squared_y, cosine), cosine * math.sqrt(
-        squared_x * squared_y
-    )
+    """Simulated (estimate - truth) over lower arms, its negative over upper ones, places, whether both are alike."""
+    pair = draws(arms.kind, arms.geometry).pair(squared_x, squared_y, cosine)
+    truth = cosine * math.sqrt(squared_x * squared_y)
     down, up = arms.of(pair)
     return (pair.inner - truth) / down, (truth - pair.inner) / up, _place(pair, arms), truth == 0
 
@@ -168,7 +176,7 @@ def _by_release(arms: Arms, factors: Floats) -> Floats:
         least, most = np.zeros_like(arm), np.full_like(arm, _LONGEST)
         for _ in range(_HALVINGS):
             factor = (least + most) / 2
-            missed = factor > _bilinear(part, *_truth_at(arms, pair, pair.inner - factor * arm))
+            missed = factor > bilinear(part, *_truth_at(arms, pair, pair.inner - factor * arm))
             least, most = np.where(missed, least, factor), np.where(missed, factor, most)
         tables.append((least + most) / 2)
     return np.stack(tables)
