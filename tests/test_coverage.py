@@ -140,7 +140,7 @@ def test_inner_products_of_rows_in_few_columns_are_covered_without_a_projection(
         x, y = np.zeros((2, k))
         x[:columns] = math.sqrt(ratio / longer / columns) * k**0.25
         y[:columns] = longer * x[:columns] * np.resize([1, -1], columns)
-        z, w = (v + noise_draws("laplace", 1.0, (REPEATS, k), rng) for v in (x, y))
+        z, w = (v + noise_draws("laplace", 1.0, (3 * REPEATS, k), rng) for v in (x, y))
         found = share(estimate.inner_product(z, w, *law).interval(), x @ y)
         assert 0.95 - SLACK <= found <= 0.95 + SLACK
 

@@ -41,11 +41,11 @@ from sfumato.stretch import Arms, Ends, bilinear, stretched
 
 _NODES = np.arange(-6.5, 6.55, 0.05)  # normal quantiles over which L is averaged
 _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
-TURNS = np.linspace(-4.0, 4.0, 81)  # artanh r; beyond, Y hardly matters (k > 3) and the nodes do not resolve it
+TURNS = np.linspace(-4.0, 4.0, 65)  # artanh r; beyond, Y hardly matters (k > 3) and the nodes do not resolve it
 PARTS = np.linspace(0.0, 1.0, 5)  # d over the d that stands for it
 EXACT, _MOST = 0.004, 0.25  # tails between these are held to their level; smaller ones (simultaneous) err outwards
 
-DIRECTION = 0.06  # by how much, over k, arms are longer for directions that fourth powers do not tell apart
+DIRECTION = 0.1  # by how much, over k, arms are longer for directions that fourth powers do not tell apart
 
 
 def bounds(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:

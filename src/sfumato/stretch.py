@@ -26,8 +26,8 @@ from sfumato.moments import Geometry, NoiseKind, NoiseLaw
 Ends: TypeAlias = tuple[Floats, Floats]
 Rule: TypeAlias = Callable[[float, Pair, NoiseLaw, Geometry], Ends]
 
-_LENGTHS = (1.6 ** np.arange(12) - 1) / 2  # squared lengths of truths, in units of what the noise adds
-_TURNS = 5  # steps of the angle from a right one to none
+_LENGTHS = (1.8 ** np.arange(10) - 1) / 2  # squared lengths of truths, in units of what the noise adds
+_TURNS = 4  # steps of the angle from a right one to none
 _COSINES = np.sin(np.arange(_TURNS + 1) * (math.pi / 2 / _TURNS))
 _SIZES = np.exp2(np.arange(-5.0, 10.1, 1 / 3))  # squared lengths as released, in the same units
 _ANGLES = np.sin(np.linspace(-math.pi / 2, math.pi / 2, 33))
@@ -117,23 +117,30 @@ def bilinear(table: Floats, i: Floats, j: Floats) -> Floats:
 
 @lru_cache(maxsize=128)
 def _table(arms: Arms) -> Floats:
-    """Factors of lower arms, by what is released. Those of upper arms are the same with the other sign.
-
-    Far from noise alone rules are exact, so what is found there is the luck of the draws, which other lengths share.
-    """
+    """Factors of lower arms, by what is released. Those of upper arms are the same with the other sign."""
     cells = [_cell(arms, *truth) for truth in _truths(arms)]
-    factors = np.ones((len(arms.ratios), _LENGTHS.size, 2 * _TURNS + 1))
-    table = np.ones((1, 1, 1))
+    shape = (len(arms.ratios), _LENGTHS.size, _TURNS + 1)
+    factors = luck = table = np.ones((1, 1, 1))
     for share in _ROUNDS:
         found = [_needed(arms.tail, cell, table) for cell in cells]
-        shape = (len(arms.ratios), _LENGTHS.size, _TURNS + 1)
         down, up = (np.reshape(side, shape) for side in zip(*found, strict=True))
         needed = np.concatenate([up[:, :, :0:-1], down], axis=2)
-        if arms.fixed:
-            needed = needed / needed[:, -1:] ** (_LENGTHS / (1 + _LENGTHS))[:, None]
-        factors = factors * needed**share
+        luck = _luck(arms, needed) if table.size == 1 else luck
+        factors = factors * (needed / luck) ** share
         table = _by_release(arms, factors)
     return table
+
+
+def _luck(arms: Arms, needed: Floats) -> Floats:
+    """What the draws alone are off by: seen far away, where rules are exact, and shared by shorter lengths.
+
+    Exact at every angle under noise alone; over projections at right angles and for parallel rows.
+    """
+    far, turns = np.log(needed[:, -1:]), np.arange(2 * _TURNS + 1)
+    if not arms.fixed:
+        known = [0, _TURNS, 2 * _TURNS]
+        far = np.stack([np.interp(turns, known, row[0, known]) for row in far])[:, None]
+    return np.exp(far * (_LENGTHS / (1 + _LENGTHS))[:, None])
 
 
 def _truths(arms: Arms) -> list[tuple[float, float, float]]:
@@ -199,5 +206,5 @@ def _truth_at(arms: Arms, pair: Pair, end: Floats) -> Ends:
             length = length - value / ((3 * length - 2 * size) * length + slope)
     x = np.maximum(length - bias, np.abs(end))
     cosine = np.clip(end / np.maximum(x, 1e-300), -1.0, 1.0)
-    at = np.minimum(np.log1p(2 * x / bias) / math.log(1.6), _LENGTHS.size - 1)
+    at = np.minimum(np.log1p(2 * x / bias) / math.log(1.8), _LENGTHS.size - 1)
     return at, _TURNS + np.arcsin(cosine) * (2 * _TURNS / math.pi)
