@@ -147,7 +147,7 @@ def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometr
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both, with the norms estimated from the same rows.
-               95% intervals cover 94% to 96% (simulated, rows spread over many columns) from k = 3 on, near and far:
+               95% intervals cover 94% to 96% (simulated, rows spread over many columns) from k = 4 on, near and far:
                their arms are stretched until simulated pairs are covered (``stretch``). Without a random projection
                that holds in any direction.
     """

@@ -121,11 +121,11 @@ def laplace_scores(tail: float) -> Callable[[Floats], Floats]:
     return np.polynomial.Polynomial.fit([0.0, 0.5, 1.0], [many, two, one], 2)
 
 
-def _over_projections(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+def _over_projections(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry, power: int = 1) -> Ends:
     size = np.sqrt(pair.squared_z * pair.squared_w)
     with np.errstate(divide="ignore"):
         turn = np.arctanh(np.clip(pair.inner / np.where(size > 0, size, 1.0), -1.0, 1.0))
-    part = _part(pair, noise, geometry)
+    part = _part(pair, noise, geometry) ** power  # power 0: projection alone
     deviation = np.sqrt((size**2 + pair.inner**2) / geometry.dim_out)
     low = pair.inner + deviation * _standardised(tail, turn, part, geometry)
     high = pair.inner - deviation * _standardised(tail, -turn, part, geometry)
@@ -211,9 +211,23 @@ def _outer(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends
     """
     if geometry.coefficients[0] == 0 and noise.kind == "gaussian":
         return _polarised(tail / 3, pair, noise, geometry)
-    low, high = rule(tail / 3 if geometry.family == "orthonormal" else tail, pair, noise, geometry)
+    if geometry.family == "orthonormal":
+        low, high = _both(tail / 3, pair, noise, geometry)
+    else:
+        low, high = rule(tail, pair, noise, geometry)
     least = _reach_of_entries(tail, pair, noise, geometry.dim_out)
     return np.minimum(low, pair.inner - least), np.maximum(high, pair.inner + least)
+
+
+def _both(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """For orthonormal P the rule, and at least the arms of projection alone and noise alone, added in squares.
+
+    The matrix beta that stands for both in the rule is bounded, and noise is not.
+    """
+    low, high = rule(tail, pair, noise, geometry)
+    alone = _over_projections(tail, pair, noise, geometry, power=0), _under_noise(tail, pair, noise, geometry.dim_out)
+    down, up = (np.hypot(*(ends[side] - pair.inner for ends in alone)) for side in (0, 1))
+    return np.minimum(low, pair.inner - down), np.maximum(high, pair.inner + up)
 
 
 def _polarised(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
