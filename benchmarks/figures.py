@@ -102,11 +102,12 @@ def coverage() -> None:
     for family, k, pairs in itertools.product(("identity", "sparse"), (32, 128), (150, 2000)):
         found = ", ".join(f"{kind} {_simultaneous_coverage(family, k, kind, pairs):.1%}" for kind in KINDS)
         print(f"  {family:9} k = {k:3}   {pairs:5} pairs   {found}")
-    print("Inner products: near to far, four angles, lengths equal and 1 to 10 (lowest and highest)")
+    print("Inner products and cosines: near to far, four angles, lengths equal and 1 to 10 (lowest and highest)")
     for family, kind in itertools.product(FAMILIES, KINDS):
-        shares = {k: _inner_coverage(family, kind, k, 20_000) for k in (4, 32, 128)}
-        ends = (f"k = {k}: {min(found):.1%} to {max(found):.1%}" for k, found in shares.items())
-        print(f"  {family:12}{kind:9}", "   ".join(ends))
+        for k in (4, 8, 32, 128):
+            found = _pair_coverage(family, kind, k, 20_000)
+            ends = (f"{name} {min(shares):.1%} to {max(shares):.1%}" for name, shares in found.items())
+            print(f"  {family:12}{kind:9} k = {k:3}", "   ".join(ends), flush=True)
 
 
 def _images(family: str, vector: Floats, k: int, count: int, rng: np.random.Generator) -> Floats:
@@ -180,18 +181,23 @@ def _simultaneous_coverage(family: str, k: int, kind: Kind, pairs: int) -> float
     return hits / repeats
 
 
-def _inner_coverage(family: str, kind: Kind, k: int, count: int) -> list[float]:
-    """For two directions drawn at random, of 120 columns (sparse 300)."""
-    rng, shares = np.random.default_rng(k), []
+def _pair_coverage(family: str, kind: Kind, k: int, count: int) -> dict[str, list[float]]:
+    """For two directions drawn at random, of 120 columns (sparse 300). Far: lengths 1000 times the noise's or more."""
+    rng = np.random.default_rng(k)
+    shares: dict[str, list[float]] = {"inner products": [], "cosines": [], "far cosines": []}
     d = {"identity": k, "orthonormal": 2 * k, "sparse": 300}.get(family, 120)
     noise, geometry = NoiseLaw(kind, 1.0), Geometry(family, d, k)
     clean = _pair_images(family, np.linalg.qr(rng.normal(size=(d, 2)))[0], k, count, rng)
-    for angle, longer, ratio in itertools.product((0.0, 0.5, 0.9, -0.9), (1.0, 10.0), (0.0, 1.0, 10.0, 1e4)):
+    for angle, longer, ratio in itertools.product((0.0, 0.5, 0.9, -0.9), (1.0, 10.0), (0.0, 1.0, 10.0, 1e6)):
         shorter, truth = math.sqrt(ratio / longer) * k**0.25, ratio * math.sqrt(k) * angle
         x, y = clean[0], angle * clean[0] + math.sqrt(1 - angle**2) * clean[1]
         z, w = (v + _noise(kind, v.shape, rng) for v in (shorter * x, shorter * longer * y))
         low, high = estimate.inner_product(z, w, noise, geometry).interval()
-        shares.append(float(np.mean((low <= truth) & (truth <= high))))
+        shares["inner products"].append(float(np.mean((low <= truth) & (truth <= high))))
+        if ratio > 0:
+            low, high = estimate.cosine(z, w, noise, geometry).interval()
+            name = "far cosines" if ratio > 100 else "cosines"
+            shares[name].append(float(np.mean((low <= angle) & (angle <= high))))
     return shares
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from sfumato import check, inner, intervals
+from sfumato import check, cosines, inner, intervals
 from sfumato.errors import ParameterError
-from sfumato.inner import Pair
+from sfumato.gram import Pair
 from sfumato.intervals import Seen
 from sfumato.lengths import LengthLaw
 from sfumato.moments import Geometry, NoiseLaw, inner_product_variance, length_variance, norm_variance
@@ -147,10 +147,9 @@ def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometr
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both, with the norms estimated from the same rows.
-               For rows spread over many columns 95% intervals cover 94.3% to 95.8% (simulated) from k = 32 on. At k = 4
-               they are cautious by up to 1.5% at middling angles, as the law they rest on is exact at angles 0, 90
-               and 180 degrees only (``inner``), and without a random projection rougher (93% to 99.5%): there four
-               entries must tell the variance of the noise's products as well.
+               95% intervals cover 94% to 96% (simulated, rows spread over many columns) from k = 4 on, near and far:
+               their arms are stretched until simulated pairs are covered (``stretch``). Without a random projection
+               that holds in any direction.
     """
     one, two = _rows(geometry, a=a, b=b)
     products = _Products.of(one, two, noise, geometry)
@@ -162,9 +161,9 @@ def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometr
 def cosine(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
     """Cosines of the angle between original rows, pairwise in step; free post-processing.
 
-    Error: first order (delta method), so good only where the norms stand out of the noise. The interval is cautious
-    near the ends of [-1, 1] and cut to it. Where an estimated squared norm is not positive the value is nan, its
-    error infinite, the interval [-1, 1].
+    Error: first order (delta method), so good only where the norms stand out of the noise; nan for the value and
+    infinite where an estimated squared norm is not positive. The interval is right there too (``cosines``): exact far
+    from the noise, wider and cautious near it, as it must be, and within [-1, 1].
     """
     one, two = _rows(geometry, a=a, b=b)
     products = _Products.of(one, two, noise, geometry)
@@ -172,7 +171,8 @@ def cosine(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> E
     n, m = (np.where(known, squared, 1.0) for squared in (products.squared_x, products.squared_y))
     value, slope = np.sum(one * two, axis=-1) / np.sqrt(n * m), products.inner / np.sqrt(n * m) / 2
     gradient = (np.where(known, 1 / np.sqrt(n * m), np.inf), -slope / n, -slope / m)
-    return _ratio(value, gradient, products, (noise, geometry), -1.0)
+    bounds = partial(cosines.bounds, pair=Pair.of(one, two), noise=noise, geometry=geometry)
+    return replace(_ratio(value, gradient, products, (noise, geometry), -1.0), bounds=bounds)
 
 
 def jaccard(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
