@@ -1,10 +1,10 @@
 """Learn from synthetic rows, test on real ones: the tables of Chanyaswad et al., ours and others beside theirs.
 
 Usage: make learning [DATA=folder of the data sets]
-       python experiments/synthetic.py [--data FOLDER] [--repetitions 20] [--jobs 2] [--only NAME] [--scores FILE]
+       python experiments/synthetic.py [--data FOLDER] [--repetitions 20] [--only NAME] [--tasks NAME] [--report]
 
-Writes the last section of docs/results.md. With --scores, what was measured is kept in a file, and cells that it holds
-are not measured again.
+Writes the last section of docs/results.md. What was measured is kept in learning_scores.json beside this file, and
+not measured again: remove it to start anew. --report measures nothing and writes what is known.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from sfumato.pipeline import release
 
 SLOW, SLOW_TASKS = 0.25, ("MNIST",)  # of the repetitions at most: half a minute for each release
 SHARES = (("an eighth", 1 / 8), ("half", 1 / 2))
+SCORES = Path(__file__).parent / "learning_scores.json"
 DOCS = Path(__file__).parent.parent / "docs"
 
 Run = Callable[[Task, Places, Places, float], Scores]
@@ -193,14 +194,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="measure methods whose name holds one of these, with commas")
     parser.add_argument("--tasks", default="", help="data sets, with commas")
-    parser.add_argument("--scores", type=Path, help="a file that keeps what was measured")
+    parser.add_argument("--scores", type=Path, default=SCORES, help="a file that keeps what was measured")
+    parser.add_argument("--report", action="store_true", help="measure nothing")
     options = parser.parse_args()
-    known: Found = json.loads(options.scores.read_text()) if options.scores and options.scores.exists() else {}
-    for name, scores in wanted(options, known):
+    known: Found = json.loads(options.scores.read_text()) if options.scores.exists() else {}
+    for name, scores in () if options.report else wanted(options, known):
         known.setdefault(name, []).append(scores)
         print(name, *(f"{score:.3f}" for score in scores), flush=True)
-        if options.scores:
-            options.scores.write_text(json.dumps(known))
+        options.scores.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
     order = [(m.name, epsilon, m.kinds) for m in methods() for epsilon in m.often]
     lines = list(learning_report.section(order, known))
     print(*lines, sep="\n")
