@@ -6,11 +6,13 @@ million independent runs on one record, at the price of one.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from sfumato.guarantee import Guarantee
 from sfumato.lattice import Floats, Integers, Total
+from sfumato.mechanism import Prepared
 
 Result = TypeVar("Result")
 
@@ -37,3 +39,15 @@ class Copies:
             total = (Total(part.shape) if total is None else total).add(part)
         assert total is not None
         return total.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A recipe that is prepared already, so that several runs have the same projection."""
+
+    prepared: Prepared
+
+    def prepare(self, schema: Any, guarantee: Guarantee) -> Prepared:
+        """What was prepared, for whatever it was prepared for."""
+        del schema, guarantee
+        return self.prepared

@@ -120,7 +120,7 @@ def candidates(prepared: Prepared) -> Iterator[Pair]:
     assert prepared.schema is not None
     rows, alone = _corners(prepared), isinstance(prepared, PreparedScatterSketch)
     beside = (0, 60) if alone else (1,) if prepared.guarantee.neighbours == "replace" else (0,)
-    for count, base in itertools.product(beside, rows[:2]):
+    for count, base in itertools.product(beside, rows[: 2 if alone else 1]):
         others = np.repeat(base[:, None], count, axis=1)
         for one, two in _unit_pairs(prepared.schema, prepared.guarantee, rows):
             yield np.hstack([one, others]), np.hstack([two, others])
@@ -152,10 +152,11 @@ def _unit_pairs(schema: Schema, guarantee: Guarantee, rows: list[Floats]) -> Ite
         yield from ((row[:, None], np.empty((encoding.dim, 0))) for row in rows)
         return
     change = effective_change(schema, guarantee)
+    if change.kind == "box":
+        yield from ((one[:, None], two[:, None]) for one, two in itertools.combinations(rows, 2))
+        return
     for one, two in itertools.permutations(rows, 2):
-        if change.kind == "box":
-            yield one[:, None], two[:, None]
-        elif change.kind == "attribute":
+        if change.kind == "attribute":
             for cell in _cells(schema):
                 other = one.copy()
                 other[cell] = two[cell]

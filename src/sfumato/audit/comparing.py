@@ -27,6 +27,7 @@ from typing import Any
 
 from sfumato.audit import recording
 from sfumato.audit.allowed import SLACK, Stages, allowed, moves, row_covariance, stretch
+from sfumato.audit.copies import Ready
 from sfumato.audit.recording import Tape
 from sfumato.calibration import calibrate
 from sfumato.edges import open_edges
@@ -58,17 +59,6 @@ class GreyBox:
     def passed(self) -> bool:
         """Whether nothing was found."""
         return not self.faults
-
-
-@dataclass(frozen=True, slots=True)
-class _Once:
-    """A recipe whose preparation was done, so that both runs have the same projection."""
-
-    prepared: Prepared
-
-    def prepare(self, schema: Any, guarantee: Guarantee) -> Prepared:
-        del schema, guarantee
-        return self.prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +102,7 @@ def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> _S
     out, error, progress, promise = io.StringIO(), "", list[int](), prepared.guarantee
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings(record=True) as w:
         warnings.simplefilter("always")
-        recipe, schema = _Once(prepared), prepared.schema
+        recipe, schema = Ready(prepared), prepared.schema
         more = {"progress": progress.append, "secret": secret}
         try:
             release_to(folder, data, schema=schema, mechanism=recipe, guarantee=promise, **more)  # type: ignore[arg-type]
