@@ -1,7 +1,7 @@
 """Audits: empirical lower bounds on epsilon, and what a run lets one see beside its noise.
 
-The package is itself the function ``audit``: ``sfumato.audit(mechanism, ...)``, and beside it ``sfumato.audit.greybox``,
-``sfumato.audit.one_run``, ``sfumato.audit.suite`` and what they need.
+The package is itself the function ``audit``: ``sfumato.audit(mechanism, ...)``, and beside it are
+``sfumato.audit.greybox``, ``sfumato.audit.one_run``, ``sfumato.audit.suite`` and what they need.
 """
 
 import sys

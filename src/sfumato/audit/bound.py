@@ -85,8 +85,8 @@ def lower_bound(
         [np.sort(side[some]) for side, some in zip((first, second), parts, strict=True)]
         for parts in ([slice(cut) for cut in cuts], [slice(cut, None) for cut in cuts])
     )
-    event = _choose(*chosen_on, delta, 1 - confidence)
-    epsilon = float(event.bound(*bounded_on, delta, 1 - confidence)[0])
+    event = _choose(chosen_on[0], chosen_on[1], delta, 1 - confidence)
+    epsilon = float(event.bound(bounded_on[0], bounded_on[1], delta, 1 - confidence)[0])
     return Bound(max(0.0, epsilon), delta, confidence, first.size + second.size)
 
 

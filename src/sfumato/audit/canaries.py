@@ -1,10 +1,10 @@
 """An audit of a whole release in one run: many canaries, each put in or replaced by the toss of a coin, and guesses.
 
-Steinke, Nasr and Jagielski 2023 (*Privacy auditing with one (1) training run*). Every canary is one of two records, by a
-fair coin of its own. Whoever sees the release guesses some of the coins and passes over the others. If the release is
+Steinke, Nasr and Jagielski 2023 (*Privacy auditing with one (1) training run*). Every canary is one of two records, by
+a fair coin of its own. Whoever sees the release guesses some of the coins and passes over the others. If the release is
 (epsilon, delta)-private for one record, r guesses of m coins are v times right or more with probability at most
 
-    beta + 2 m delta max over i of Pr[v - i <= B < v] / i,    beta = Pr[B >= v],  B ~ Binomial(r, e^epsilon / (1 + e^epsilon))
+    Pr[B >= v] + 2 m delta max over i of Pr[v - i <= B < v] / i,    B ~ Binomial(r, e^epsilon / (1 + e^epsilon))
 
 (their Theorem 5.2). The largest epsilon for which that is below 1 - confidence is a lower bound on the true one.
 
@@ -37,6 +37,7 @@ from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.schema import Schema
 from sfumato.secret import Secret
 
+_MANY = 20_000
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02)
 
 
@@ -55,31 +56,41 @@ def guesses_bound(coins: int, guesses: int, right: int, *, delta: float = 0.0, c
 
 def _chance(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """At most this often are so many guesses right, for an (epsilon, delta)-private release."""
-    law = stats.binom(guesses, 1 / (1 + np.exp(-epsilon)))
-    beta = float(law.sf(right - 1))
+    each = 1 / (1 + np.exp(-epsilon))
+    beta = float(stats.binom.sf(right - 1, guesses, each))
     if delta == 0 or right == 0:
         return beta
-    below = np.cumsum(law.pmf(np.arange(right - 1, -1, -1)))
+    below = np.cumsum(stats.binom.pmf(np.arange(right - 1, -1, -1), guesses, each))
     return beta + 2 * coins * delta * float((below / np.arange(1, right + 1)).max())
 
 
 def one_run(
-    mechanism: Recipe, *, schema: Schema, guarantee: Guarantee, canaries: int = 4000, effort: Effort | None = None
+    mechanism: Recipe,
+    *,
+    schema: Schema,
+    guarantee: Guarantee,
+    canaries: int | None = None,
+    effort: Effort | None = None,
 ) -> Finding:
-    """Audit a release of canaries, with neighbours that replace: each canary is one of two records, by a coin."""
+    """Audit a release of canaries, with neighbours that replace: each canary is one of two records, by a coin.
+
+    canaries : how many; left out, many where each record has numbers of its own, and few where all share a sum, in
+               which they are noise to each other.
+    """
     effort, start = effort or Effort(), time.monotonic()
-    check.whole(16, canaries=canaries)
     if guarantee.neighbours != "replace" or guarantee.group > 1:
         raise ParameterError("canaries are records that are replaced, one by one: use neighbours='replace', group=1")
     prepared = mechanism.prepare(schema, guarantee)
+    canaries = canaries or (_MANY if isinstance(prepared, PreparedSketch) else 4 * schema.encoding.dim)
+    check.whole(16, canaries=canaries)
     ends = _canaries(prepared, schema, canaries)
     tosses = effort.secret(0).words("audit coins").draw(2 * canaries) & 1
     coins, others = tosses[:canaries] == 1, tosses[canaries:] == 1
     table = np.where(coins, ends[0], ends[1])
     made = release(table.T, schema=schema, mechanism=Ready(prepared), guarantee=guarantee, secret=_testing(effort))
     scores = _scores(made, *ends)
-    bounds = [_bound(scores, truth, guarantee.delta, effort.confidence) for truth in (coins, others)]
-    return Finding(guarantee.epsilon, guarantee.delta, "one run", *bounds, time.monotonic() - start)
+    found, null = (_bound(scores, truth, guarantee.delta, effort.confidence) for truth in (coins, others))
+    return Finding(guarantee.epsilon, guarantee.delta, "one run", found, null, time.monotonic() - start)
 
 
 def _testing(effort: Effort) -> Secret:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.audit.examining import Effort, Finding, Progress, examine
 from sfumato.audit.canaries import one_run
+from sfumato.audit.examining import Effort, Finding, Progress, examine
 from sfumato.audit.trials import Method, trial
 from sfumato.columns import Category, Flag, Real
 from sfumato.guarantee import Change, Guarantee
@@ -24,6 +24,7 @@ from sfumato.schema import Schema
 
 EPSILONS = (0.5, 1.0, 4.0)
 DELTA = 0.01  # large, so that the events that matter are seen in a few million samples
+_SHARES: dict[str | None, int] = {"learned": 5}  # of the time, where one sample is a whole run
 _RARE = 1e-6  # one run of m canaries knows epsilon up to about m delta
 
 
@@ -71,8 +72,8 @@ class Case:
 _LINE = Schema.reals(16, low=0.0, high=1.0)
 _SQUARE = Schema.reals(2, low=-1.0, high=1.0)
 _WIDE = Schema.reals(32, low=-1.0, high=1.0)
-_MIXED = Schema([Real("a", -1, 1), Real("b", -1, 1), Category("c", ["x", "y", "z"])])
-_ANSWERS = Schema([Flag("f"), Category("c", ["x", "y", "z"])])
+_MIXED = Schema((Real("a", -1, 1), Real("b", -1, 1), Category("c", ("x", "y", "z"))))
+_ANSWERS = Schema((Flag("f"), Category("c", ("x", "y", "z"))))
 _EDGE: dict[str, Any] = {"unit": "edge"}
 _VALUE: dict[str, Any] = {"unit": "attribute"}
 _SLACK: dict[str, Any] = {"delta": DELTA}
@@ -154,7 +155,13 @@ CASES = (
     Case("edge responses", _same(EdgeResponse()), None, _EDGE),
     Case("release of sketches", _same(Sketch(dimension=8)), _LINE, _VALUE, "one run"),
     Case("release of a covariance", _same(Covariance()), _WIDE, {"delta": _RARE}, "one run"),
-    Case("release of synthetic rows", _same(Synthetic(dimension=32, noise="gaussian")), _WIDE, {"delta": _RARE}, "one run"),
+    Case(
+        "release of synthetic rows",
+        _same(Synthetic(dimension=32, noise="gaussian")),
+        _WIDE,
+        {"delta": _RARE},
+        "one run",
+    ),
 )
 
 QUICK = Effort(samples=50_000, seconds=30.0)
@@ -200,8 +207,8 @@ def suite(
     """
     todo = [(case, epsilon) for case in cases for epsilon in epsilons]
     each = 1 - (1 - effort.confidence) / (2 * len(todo))
-    until = time.monotonic() + effort.seconds
+    until, shares = time.monotonic() + effort.seconds, [_SHARES.get(case.method, 1) for case, _ in todo]
     for number, (case, epsilon) in enumerate(todo):
-        left = max(0.0, until - time.monotonic()) / (len(todo) - number)
+        left = max(0.0, until - time.monotonic()) * shares[number] / sum(shares[number:])
         seed = None if effort.seed is None else effort.seed + number
         yield Line(case.name, case.run(epsilon, replace(effort, seconds=left, confidence=each, seed=seed), progress))

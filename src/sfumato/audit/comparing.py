@@ -5,8 +5,8 @@ A run on the first input is recorded; on the second it is replayed so that every
 
 - what was fed to the draws of each stage moved by no more than the mechanism says that one unit moves it (``allowed``);
 - the draws are the same in number, place, law, scale and size, and no two streams share a place;
-- the release folder is the same to the byte: numbers, projection, manifest, page, file sizes; and so is what was said on
-  the way: progress, warnings, output, or the error that ended it.
+- the release folder is the same to the byte: numbers, projection, manifest, page, file sizes; and so is what was said
+  on the way: progress, warnings, output, or the error that ended it.
 
 Sketches that are private by themselves add no noise to anything. For them the covariance of the published rows is
 compared instead, and of the folder all but the numbers.
@@ -77,20 +77,23 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     Whether they are neighbours in the sense of the guarantee is for the caller to know.
     """
     prepared = mechanism.prepare(schema, guarantee)
-    level, alone = calibrate(prepared, guarantee).level, isinstance(prepared, PreparedScatterSketch | PreparedGraphSketch)
+    level, alone = (
+        calibrate(prepared, guarantee).level,
+        isinstance(prepared, PreparedScatterSketch | PreparedGraphSketch),
+    )
     recorded = Tape(settle=not alone)
     replayed = recorded.replay(settle=not alone)
     with recording.running(), tempfile.TemporaryDirectory() as place:
         runs = (first, recorded), (second, replayed)
-        seen = [_observed(prepared, data, Path(place) / "release", recording.secret(tape)) for data, tape in runs]
+        one, two = (_observed(prepared, data, Path(place) / "release", recording.secret(tape)) for data, tape in runs)
     limits = allowed(prepared, level)
     if alone:
-        moved = {} if seen[0].error else _stretched(prepared, level, first, second)
-        faults = [*_differences(*seen, apart=_DIGESTS), *_manifests(*seen)]
+        moved = {} if one.error else _stretched(prepared, level, first, second)
+        faults = [*_differences(one, two, apart=_DIGESTS), *_manifests(one, two)]
     else:
         pairs = [(draw, replayed.draws[key]) for key, draw in recorded.draws.items() if key in replayed.draws]
         moved = moves([p for p in pairs if p[0].kind == p[1].kind], limits)
-        faults = [*recorded.faults, *replayed.faults, *replayed.missing(), *_differences(*seen)]
+        faults = [*recorded.faults, *replayed.faults, *replayed.missing(), *_differences(one, two)]
     shares = {stage: value / limits[stage] if stage in limits else value for stage, value in moved.items()}
     faults += [f"{stage!r} moved by {share:.4g} of what it may" for stage, share in shares.items() if share > SLACK]
     faults += [f"{stage!r} has noise but declares no sensitivity" for stage in moved if stage not in limits]

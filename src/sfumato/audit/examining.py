@@ -1,4 +1,4 @@
-"""One audit: sample a trial within a budget of samples and time, bound epsilon from below, and control the audit itself.
+"""One audit: sample a trial within a budget of samples and time, bound epsilon from below, control the audit itself.
 
 Guarantee: a mechanism that keeps its promise is refuted with probability at most 1 - confidence, and so is the control,
 which puts the same input on both sides. How long sampling goes on depends on the clock alone, not on what was found.
@@ -87,9 +87,8 @@ def examine(trial: Trial, effort: Effort, progress: Progress = lambda _: None) -
     size = min(len(first), len(second))
     scored = _scored(first[:size], second[:size])
     control = _scored(first[: len(again)], again[: len(first)])
-    bounds = [lower_bound(*pair, delta=delta, confidence=effort.confidence) for pair in (scored, control)]
-    seconds = time.monotonic() - start
-    return Finding(trial.guarantee.epsilon, delta, trial.method, *bounds, seconds)
+    found, null = (lower_bound(*pair, delta=delta, confidence=effort.confidence) for pair in (scored, control))
+    return Finding(trial.guarantee.epsilon, delta, trial.method, found, null, time.monotonic() - start)
 
 
 def _sampled(trial: Trial, part: int, wanted: int, effort: Effort, until: float, progress: Progress) -> Floats:

@@ -12,12 +12,12 @@ learned                many whole runs, and logistic regression on the published
 """
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato import choices, noise
 from sfumato.audit import learned
@@ -81,13 +81,13 @@ def of_prepared(prepared: Prepared, level: float, method: Method | None = None) 
     if method == "learned":
         return _learned(prepared, level, searched_pair(prepared, level))
     if method == "draws":
-        return _draws(prepared.guarantee, recorded_pair(prepared, level, searched_pair(prepared, level)))
+        return of_draws(prepared.guarantee, recorded_pair(prepared, level, searched_pair(prepared, level)))
     return _closed(prepared, level)
 
 
 def of_pair(prepared: Prepared, level: float, pair: Pair) -> Trial:
     """The trial of the draws of a prepared mechanism on two given encoded tables (columns, rows)."""
-    return _draws(prepared.guarantee, recorded_pair(prepared, level, pair))
+    return of_draws(prepared.guarantee, recorded_pair(prepared, level, pair))
 
 
 @functools.singledispatch
@@ -117,14 +117,14 @@ def sketch_trial(prepared: PreparedSketch, level: float, pair: Pair) -> Trial:
 
 
 def _clipped(prepared: PreparedSketch, row: Floats) -> Floats:
-    return prepared.schema.clip(row) * prepared.schema.encoding.weights[:, None]
+    return np.asarray(prepared.schema.clip(row) * prepared.schema.encoding.weights[:, None])
 
 
-def _ratio(law: str, outputs: Floats, ends: list[Floats], scale: Floats | float) -> Floats:
+def _ratio(law: str, outputs: NDArray[Any], ends: list[Floats], scale: float) -> Floats:
     """Log-likelihood ratios of columns of numbers about two centres; rounded, so that equal ones are equal."""
     power = 1 if law == "laplace" else 2
     gaps = [np.abs((outputs - end) / scale) ** power for end in ends]
-    return np.round((gaps[1] - gaps[0]).sum(axis=0) / power, 9)
+    return np.asarray(np.round((gaps[1] - gaps[0]).sum(axis=0) / power, 9))
 
 
 def _fresh(mechanism: Recipe, prepared: PreparedSketch, level: float) -> Trial:
@@ -202,7 +202,7 @@ def _encoded(schema: Schema, codes: Any) -> Floats:
 
 @_closed.register
 def _(prepared: PreparedGraphSketch, level: float) -> Trial:
-    """With and without an edge whose ends have no other: rows are independent, so one sketch of many is many sketches."""
+    """With and without an edge whose ends have no other; rows are independent, so a sketch of many is many sketches."""
     each, edges = prepared.recipe.height, (np.array([[0.0, 1.0, 1.0]]), np.empty((0, 3)))
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
@@ -255,7 +255,7 @@ def _(prepared: Any, level: float) -> Trial:
 # ---- draw by draw ---------------------------------------------------------------------------------------------------
 
 
-def _draws(guarantee: Guarantee, pairs: list[tuple[Draw, Draw]]) -> Trial:
+def of_draws(guarantee: Guarantee, pairs: list[tuple[Draw, Draw]]) -> Trial:
     """Draw what differs again and again; scores add up over the draws."""
     differing = [(one, two, (one.fed != two.fed).ravel()) for one, two in pairs]
     differing = [part for part in differing if part[2].any()]
@@ -325,5 +325,3 @@ def _summary(blocks: Floats) -> Floats:
     if blocks.shape[1] <= 4:
         return blocks.ravel()
     return np.concatenate([blocks.mean(axis=1), (blocks @ blocks.T / blocks.shape[1])[np.triu_indices(len(blocks))]])
-
-
