@@ -148,8 +148,7 @@ def _(made: CovarianceRelease, first: Floats, second: Floats) -> Floats:
 
 @_scores.register
 def _(made: SyntheticRelease, first: Floats, second: Floats) -> Floats:
-    rows = made.array()
-    matrix = rows.T @ rows / len(rows)
+    matrix = np.array(made.manifest["mechanism"]["model"][0]["covariance"])  # what the rows were drawn from
     one, two = (np.asarray(made.transform(ends.T)).T for ends in (first, second))
     return _quadratic(matrix, one) - _quadratic(matrix, two)
 

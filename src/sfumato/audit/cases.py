@@ -157,7 +157,7 @@ CASES = (
     Case("release of a covariance", _same(Covariance()), _WIDE, {"delta": _RARE}, "one run"),
     Case(
         "release of synthetic rows",
-        _same(Synthetic(dimension=32, noise="gaussian")),
+        _same(Synthetic(dimension=32, noise="gaussian", shrink=False)),
         _WIDE,
         {"delta": _RARE},
         "one run",
