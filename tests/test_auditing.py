@@ -277,7 +277,7 @@ def test_a_forgotten_label_is_caught(monkeypatch):
     )
     honest = unit_moments.sums
     monkeypatch.setattr(
-        unit_moments, "sums", lambda dim, order, pair, *, top, appended: honest(dim, order, pair, top=top)
+        unit_moments, "sums", lambda dim, order, pair, **more: honest(dim, order, pair, top=more["top"])
     )
     assert caught(recipe, SQUARE, {}, epsilon=2.0)
 

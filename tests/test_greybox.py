@@ -1,6 +1,7 @@
 """Runs on neighbours with the same outcomes: nothing but the noise may carry what the data say."""
 
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -208,7 +209,7 @@ def test_what_is_said_on_the_way_is_caught(monkeypatch, capsys):
     def chatty(self, rows, level, secret):
         published = run(self, rows, level, secret)
         blocks = list(published.blocks)
-        print(sum(block.shape[1] for block in rows.map(lambda _p, block: block[:, block[0] > 0])))
+        sys.stdout.write(f"{sum(rows.map(lambda _p, block: int((block[0] > 0).sum())))} are positive")
         return replace(published, blocks=iter(blocks))
 
     monkeypatch.setattr(PreparedSketch, "run", chatty)

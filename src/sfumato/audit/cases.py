@@ -9,6 +9,7 @@ from sfumato.audit.canaries import one_run
 from sfumato.audit.examining import Effort, Finding, Progress, examine
 from sfumato.audit.trials import Method, trial
 from sfumato.columns import Category, Flag, Real
+from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanism import Recipe
 from sfumato.mechanisms.chosen import ChosenSketch
@@ -45,7 +46,8 @@ def audit(
     """
     effort = effort or Effort()
     if method == "one run":
-        assert schema is not None
+        if schema is None:
+            raise ParameterError("canaries are records: method='one run' needs a schema")
         return one_run(mechanism, schema=schema, guarantee=guarantee, effort=effort)
     found = trial(mechanism, schema=schema, guarantee=guarantee, method=method)
     return examine(found, effort, progress)
