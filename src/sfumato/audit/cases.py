@@ -115,7 +115,7 @@ CASES = (
         _LINE,
         _BALL | _SLACK | {"projection": "fresh"},
     ),
-    Case("sketch of a chosen dimension", lambda e: ChosenSketch(choice=e / 2, candidates=(1, 16)), _LINE, {}),
+    Case("sketch of a chosen dimension", lambda e: ChosenSketch(choice=e / 10, candidates=(1, 16)), _LINE, _VALUE),
     Case("components, Laplace", _same(Components(dimension=1)), _SQUARE, {}),
     Case("components, Gaussian", _same(Components(dimension=1, noise="gaussian")), _SQUARE, _SLACK),
     Case("components, as published", _same(Components(dimension=1)), _SQUARE, {}, "learned"),
