@@ -94,7 +94,9 @@ def _choose(first: Floats, second: Floats, delta: float, alpha: float) -> _Event
     """The event that would give the largest bound on these scores."""
     rarest = min(0.5, max(_RAREST, _FEWEST / (first.size + second.size)))
     tail = np.geomspace(rarest, 0.5, _THRESHOLDS)
-    thresholds = np.unique(np.quantile(np.concatenate([first, second]), np.concatenate([tail, 1 - tail])))
+    seen = np.quantile(np.concatenate([first, second]), np.concatenate([tail, 1 - tail]))
+    # A score may have atoms, and the events that tell most begin just beside them.
+    thresholds = np.unique([seen, np.nextafter(seen, -np.inf), np.nextafter(seen, np.inf)])
     families = [_Event(low, thresholds, swapped) for low in (False, True) for swapped in (False, True)]
     bounds = [family.bound(first, second, delta, alpha) for family in families]
     family, found = max(zip(families, bounds, strict=True), key=lambda pair: float(pair[1].max()))
