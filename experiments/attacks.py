@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from sklearn.linear_model import LogisticRegression
 
-from sfumato.audit import cases, linkage, membership, reconstruction
-from sfumato.audit.cases import Case
+from sfumato.audit import linkage, membership, reconstruction, targets
 from sfumato.audit.membership import Game
 from sfumato.audit.success import Curve
+from sfumato.audit.targets import Case
 from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.columns import Real
 from sfumato.pictures import draw_attacks
@@ -25,7 +25,7 @@ from sfumato.schema import Schema
 from sfumato.secret import Secret
 
 SECRETS = map(Secret.for_testing, itertools.count(1000)).__next__
-GAME = Game.of(cases.digits(), "digit", dimension=32, pool=800, seed=1)
+GAME = Game.of(targets.digits(), "digit", dimension=32, pool=800, seed=1)
 ROTATIONS = 5
 USERS = 1000
 ADULT = {"age": 120, "fnlwgt": 1_500_000, "education-num": 20, "capital-gain": 100_000, "capital-loss": 10_000}
@@ -48,12 +48,12 @@ def users(folder: Path | None, rng: np.random.Generator) -> Case:
     """Visitors of microsoft.com by the areas they saw, or generated ones."""
     path = None if folder is None else folder / "msweb_pairs.parquet"
     if path is None or not path.exists():
-        return cases.users(USERS, rng)
+        return targets.users(USERS, rng)
     table = pq.read_table(path)
     user, area = (table[name].to_numpy() for name in ("user", "area"))
     bits = np.zeros((int(user.max()) + 1, np.unique(area).size), bool)
     bits[user, np.unique(area, return_inverse=True)[1]] = True
-    return cases.of_bits(f"MS-Web, {bits.shape[1]} flags", bits[rng.choice(len(bits), USERS, replace=False)])
+    return targets.of_bits(f"MS-Web, {bits.shape[1]} flags", bits[rng.choice(len(bits), USERS, replace=False)])
 
 
 def rotated(case: Case) -> tuple[float, float]:
@@ -69,14 +69,14 @@ def rotated(case: Case) -> tuple[float, float]:
 
 def all_pixels() -> Case:
     """Every pixel that is not always blank."""
-    digits = cases.digits()
+    digits = targets.digits()
     kept = [c for c in digits.schema.data_columns[:-1] if np.ptp(digits.table[c.name].to_numpy()) > 0]
     return Case(f"all {len(kept)} pixels", digits.table.select([c.name for c in kept]), Schema(tuple(kept)))
 
 
 def rotations(real: Case | None) -> Iterator[str]:
     """Where ICA works on bare rotations, and where it does not."""
-    grids = [cases.pixels(row, column) for row in range(3) for column in range(3)]
+    grids = [targets.pixels(row, column) for row in range(3) for column in range(3)]
     shares = np.array([rotated(case) for case in grids])
     found = {
         f"{grids[0].name}, as below": shares[0],
@@ -111,11 +111,11 @@ def measured(folder: Path | None, quick: bool) -> Iterator[list[Curve]]:
     """All curves, a list for each table."""
     few, rng = 2 if quick else 5, np.random.default_rng(8)
     columns = reconstruction.columns(
-        cases.pixels(), (0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0), repeats=few, secrets=SECRETS
+        targets.pixels(), (0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0), repeats=few, secrets=SECRETS
     )
     yield columns[:3]
     yield columns[3:]
-    bits = cases.fair_bits(500, 10, rng)
+    bits = targets.fair_bits(500, 10, rng)
     yield reconstruction.bits(bits, (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), repeats=few, secrets=SECRETS)
     epsilons = (0.5, 1.0, 1.5, 4.0, 16.0, 64.0, 1000.0)
     yield membership.curves(GAME, epsilons, shadows=3 if quick else 8, runs=4 if quick else 20, secrets=SECRETS)

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import sfumato
-from sfumato.audit import cases, limits, linkage, membership, reconstruction
+from sfumato.audit import limits, linkage, membership, reconstruction, targets
 from sfumato.audit.success import Curve, Point, table
 from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.cli import main
@@ -125,7 +125,7 @@ def test_no_release_path_can_reach_the_victim():
 
 
 def test_release_refuses_the_victim_and_noise_of_nothing(capsys):
-    case, victim = cases.pixels(), MultiplicativePerturbation.rotation(6, np.random.default_rng(1))
+    case, victim = targets.pixels(), MultiplicativePerturbation.rotation(6, np.random.default_rng(1))
     assert not hasattr(victim, "prepare")
     terms = {"schema": case.schema, "guarantee": Guarantee(epsilon=1.0)}
     with pytest.raises(AttributeError):
@@ -150,7 +150,7 @@ def rotated(rows, seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ica_recovers_the_columns_of_a_rotation_of_real_data(seed):
-    rows = cases.pixels().encoded()
+    rows = targets.pixels().encoded()
     published = rotated(rows, seed)
     assert reconstruction.matched(published, rows).recovered < 0.5  # the rotation does hide them at first sight
     assert reconstruction.matched(reconstruction.independent_components(published, seed=seed), rows).recovered >= 0.8
@@ -163,7 +163,7 @@ def test_ica_recovers_nothing_of_a_rotation_of_gaussian_columns():
 
 
 def test_nothing_of_the_columns_is_recovered_from_a_release_at_epsilon_1_and_all_without_noise_to_speak_of():
-    case = cases.pixels()
+    case = targets.pixels()
     rows, rng = case.encoded(), np.random.default_rng(4)
     by_chance = [reconstruction.matched(rng.standard_normal(rows.shape), rows).mean for _ in range(100)]
     shares, means = (
@@ -181,7 +181,7 @@ def test_nothing_of_the_columns_is_recovered_from_a_release_at_epsilon_1_and_all
 
 
 def test_known_pairs_solve_for_a_rotation_as_soon_as_there_are_enough_of_them():
-    rows = cases.pixels().encoded()
+    rows = targets.pixels().encoded()
     published = rotated(rows, 5)
     solved = reconstruction.known_pairs(rows[:40], published[:40], published[40:])
     np.testing.assert_allclose(solved, rows[40:], atol=1e-8)
@@ -212,7 +212,7 @@ def test_the_likeliest_bits_weigh_noise_and_prior(kind):
 
 
 def test_guesses_of_bits_stay_under_the_bound_and_randomized_response_reaches_it():
-    case = cases.fair_bits(400, 8, np.random.default_rng(7))
+    case = targets.fair_bits(400, 8, np.random.default_rng(7))
     curves = {c.against: c for c in reconstruction.bits(case, [0.5, 2.0], repeats=2, secrets=secrets(50))}
     for curve in curves.values():
         assert curve.unprotected > 0.99
@@ -225,7 +225,7 @@ def test_guesses_of_bits_stay_under_the_bound_and_randomized_response_reaches_it
 
 
 def test_the_same_secrets_and_seeds_give_the_same_curves():
-    case = cases.fair_bits(40, 4, np.random.default_rng(7))
+    case = targets.fair_bits(40, 4, np.random.default_rng(7))
     assert len({str(reconstruction.bits(case, [1.0], repeats=1, secrets=secrets(60))) for _ in range(2)}) == 1
     known = linkage.Knowledge.of(linkage.true_bits(case), known=1, targets=40)
     assert len({str(linkage.curves(case, [1.0], known, repeats=1, secrets=secrets(70))) for _ in range(2)}) == 1
@@ -247,7 +247,7 @@ def test_matching_forgives_order_sign_and_scale_and_nothing_else():
 
 @pytest.fixture(scope="module")
 def game():
-    return membership.Game.of(cases.digits(), "digit", dimension=16, pool=400, seed=1)
+    return membership.Game.of(targets.digits(), "digit", dimension=16, pool=400, seed=1)
 
 
 def test_likelihoods_tell_members_from_others_without_noise_and_not_at_epsilon_up_to_one_and_a_half(game):
@@ -279,7 +279,7 @@ def test_the_attacker_has_no_record_of_the_pool_and_half_of_the_pool_is_in(game)
     assert not set(game.pool) & set(game.own)
     assert game.members == 200
     with pytest.raises(ParameterError, match="pool"):
-        membership.Game.of(cases.digits(), "digit", pool=1500)
+        membership.Game.of(targets.digits(), "digit", pool=1500)
 
 
 def test_log_density_is_that_of_a_gaussian():
@@ -296,7 +296,7 @@ def test_log_density_is_that_of_a_gaussian():
 
 
 def test_users_are_linked_by_a_few_bits_without_noise_and_not_at_a_small_epsilon():
-    case = cases.users(300, np.random.default_rng(10))
+    case = targets.users(300, np.random.default_rng(10))
     known = linkage.Knowledge.of(linkage.true_bits(case), known=4, targets=100, seed=1)
     curves = linkage.curves(case, [0.25, 8.0], known, repeats=2, secrets=secrets(400))
     assert len(curves) == 3
@@ -326,7 +326,7 @@ def test_scores_count_rare_bits_more_and_equals_are_settled_by_lot():
 
 def test_linkage_is_about_flags_and_needs_somebody_with_enough_of_them():
     with pytest.raises(ParameterError, match="flags"):
-        linkage.true_bits(cases.pixels())
+        linkage.true_bits(targets.pixels())
     with pytest.raises(ParameterError, match="smaller"):
         linkage.Knowledge.of(np.eye(5, dtype=bool), known=2)
 

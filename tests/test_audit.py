@@ -71,6 +71,14 @@ def test_all_or_nothing_scores_are_handled():
     assert lower_bound(ones, ones).epsilon == 0
 
 
+def test_an_event_may_begin_at_an_atom():
+    """All of epsilon lies in one value of the score, with nothing between it and scores that tell less."""
+    rng = np.random.default_rng(7)
+    for mass in (0.175, 0.2125, 0.25, 0.325, 0.3625):
+        sides = [np.where(rng.random(2 * N) < m, 1.0, rng.random(2 * N)) for m in (mass, mass / math.e)]
+        assert lower_bound(*sides).epsilon > 0.92
+
+
 def test_too_few_samples_and_bad_levels_are_refused():
     with pytest.raises(ParameterError, match="samples"):
         lower_bound(np.ones(1), np.ones(1))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.audit.bound import lower_bound
+from sfumato.audit.worst import sketch_pair
 from sfumato.calibration import calibrate
 from sfumato.errors import ParameterError
 from sfumato.estimate import squared_distance
@@ -115,25 +116,6 @@ def run_many(sketch, level, value, count, seed):
     return np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed)).blocks), axis=1)
 
 
-def worst_pair(sketch, kind):
-    """The two ends of the direction that moves the output most, found on the integer projection."""
-    dense = sketch.projection.matrix()
-    dense = dense if isinstance(dense, np.ndarray) else dense.toarray()
-    d = len(dense)
-    if kind == "attribute":
-        best = np.eye(d)[np.linalg.norm(dense, sketch.order, axis=1).argmax()]
-    elif kind == "box":
-        corners = np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
-        best = corners[np.linalg.norm(corners @ dense, sketch.order, axis=1).argmax()]
-    elif kind == "l1":
-        best = 0.7 * np.eye(d)[np.linalg.norm(dense, sketch.order, axis=1).argmax()]
-    else:
-        directions = np.random.default_rng(5).standard_normal((20_000, d))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        best = 0.7 * directions[np.linalg.norm(directions @ dense, sketch.order, axis=1).argmax()]
-    return (1 + best) / 2, (1 - best) / 2
-
-
 def scores(sketch, outputs, first, second):
     """The log-likelihood ratio, up to what does not matter."""
     dense = sketch.projection.matrix()
@@ -155,7 +137,7 @@ def test_audits_pass_and_half_the_noise_is_caught(family, noise, kind):
         UNIT_BOX, guarantee(kind, noise, epsilon)
     )
     level = calibrate(sketch, sketch.guarantee).level
-    first, second = worst_pair(sketch, kind)
+    first, second = (row[:, 0] for row in sketch_pair(sketch))
     delta = sketch.guarantee.delta
     for factor, caught in ((1.0, False), (0.5, True)):
         outputs = [run_many(sketch, level * factor, x, 60_000, seed) for seed, x in ((1, first), (2, second))]

@@ -32,6 +32,7 @@ _PUBLIC = {
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
     "Synthetic": "mechanisms.synthetic",
+    "audit": "audit",
     "load": "releases.loading",
     "plan": "planner",
     "plan_scales": "scales",

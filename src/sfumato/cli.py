@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Exit code 0: done; 2: refused, with one line on stderr.
+"""The command line: parse, call, print. Exit code 0: done; 1: an audit failed; 2: refused, with one line on stderr.
 
 Modules are imported by the commands that need them, so that help is quick and an interrupt is always caught.
 """
@@ -10,6 +10,7 @@ from importlib import metadata
 
 from sfumato.commands.asking import add_estimate, add_show
 from sfumato.commands.attacking import add_attack
+from sfumato.commands.auditing import add_audit
 from sfumato.commands.budgeting import add_ledger
 from sfumato.commands.describing import add_check, add_schema
 from sfumato.commands.parsing import Parser
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         signal.signal(signal.SIGTERM, _stop)
         options = _parser().parse_args(arguments)
-        options.run(options)
+        code: int | None = options.run(options)
         sys.stdout.flush()
     except SfumatoError as error:
         return _refuse(str(error))
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}")
     finally:
         signal.signal(signal.SIGTERM, before)
-    return 0
+    return code or 0
 
 
 def _refuse(reason: str) -> int:
@@ -62,7 +63,8 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=metadata.version("sfumato"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     plans = (add_plan, add_regions, add_feasible)
-    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_attack, add_ledger):
+    tries = (add_audit, add_attack)
+    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_ledger, *tries):
         add(commands)
     return parser
 

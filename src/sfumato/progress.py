@@ -1,4 +1,4 @@
-"""A progress line for people: rows done, rate and time left on a terminal, nothing anywhere else."""
+"""A progress line for people: what is done, rate and time left on a terminal, nothing anywhere else."""
 
 import sys
 import time
@@ -7,10 +7,10 @@ from typing import Self, TextIO
 
 
 class ProgressLine:
-    """Call it with the number of rows just done; it redraws itself at most ten times a second."""
+    """Call it with the number of rows (or ``what``) just done; it redraws itself at most ten times a second."""
 
-    def __init__(self, total: int | None, stream: TextIO | None = None) -> None:
-        self._total, self._stream = total, stream or sys.stderr
+    def __init__(self, total: int | None, stream: TextIO | None = None, *, what: str = "rows") -> None:
+        self._total, self._stream, self._what = total, stream or sys.stderr, what
         self._shown = self._stream.isatty()
         self._start = self._last = time.monotonic()
         self._done = 0
@@ -27,7 +27,7 @@ class ProgressLine:
     def line(self, elapsed: float) -> str:
         """What is shown after so many seconds."""
         rate = self._done / elapsed if elapsed > 0 else 0.0
-        text = f"{self._done:,} rows, {rate:,.0f} rows/s"
+        text = f"{self._done:,} {self._what}, {rate:,.0f} {self._what}/s"
         if self._total and rate > 0:
             share, left = self._done / self._total, (self._total - self._done) / rate
             bar = "#" * int(24 * share)
@@ -40,6 +40,10 @@ class ProgressLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the line away, to write another."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

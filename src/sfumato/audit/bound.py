@@ -3,13 +3,12 @@
 Run a mechanism many times on each of two neighbouring inputs and score each output, higher meaning "more like the
 first". If the mechanism is (epsilon, delta)-private then for every event Pr[first] <= e^epsilon Pr[second] + delta, so
 epsilon >= ln((Pr[first] - delta) / Pr[second]). An event {score > t} or {score < t}, in either direction, is chosen on
-one half of the scores, and Clopper-Pearson bounds its two probabilities on the other half.
+one part of the scores, and Clopper-Pearson bounds its two probabilities on the other part.
 
 Guarantee: for a mechanism that keeps its promise, ``lower_bound`` exceeds its epsilon with probability at most
-1 - confidence.
+1 - confidence. The scores of each side must be independent of each other; the two sides may depend on one another.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,10 @@ from scipy import stats
 from sfumato import check
 
 Floats = NDArray[np.float64]
+
+_RAREST = 1e-7  # share of the scores that an event may hold, at least; and so many of them
+_FEWEST = 16
+_THRESHOLDS = 64  # tried in each tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +40,64 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """{sign * score > threshold}, as evidence for the first input or, if swapped, for the second."""
+    """{score > threshold}, or {score < threshold} if low, as evidence for the first input or, if swapped, the second.
 
-    sign: float
-    threshold: float
+    ``counts`` looks at one threshold for an event and at many, in order, for a family of them.
+    """
+
+    low: bool
+    threshold: Floats
     swapped: bool
 
-    def counts(self, first: Floats, second: Floats) -> tuple[int, int]:
-        hits = [int(np.count_nonzero(self.sign * scores > self.threshold)) for scores in (first, second)]
-        return (hits[1], hits[0]) if self.swapped else (hits[0], hits[1])
+    def counts(self, first: Floats, second: Floats) -> list[Floats]:
+        """How many scores of each side are in it; the side it speaks for first. Scores must be sorted."""
+        hits = [
+            np.asarray(
+                np.searchsorted(scores, self.threshold, "left")
+                if self.low
+                else scores.size - np.searchsorted(scores, self.threshold, "right"),
+                np.float64,
+            )
+            for scores in (first, second)
+        ]
+        return hits[::-1] if self.swapped else hits
+
+    def bound(self, first: Floats, second: Floats, delta: float, alpha: float) -> Floats:
+        """ln((p_low - delta) / q_high), with the error probability shared by the two bounds."""
+        hits, others = self.counts(first, second)
+        size, other_size = (second.size, first.size) if self.swapped else (first.size, second.size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low = np.where(hits > 0, stats.beta.ppf(alpha / 2, hits, size - hits + 1), 0.0)
+            high = np.where(
+                others < other_size, stats.beta.isf(alpha / 2, others + 1, np.maximum(other_size - others, 1)), 1.0
+            )
+            return np.where(low > delta, np.log((low - delta) / high), -np.inf)
 
 
-def lower_bound(first: Floats, second: Floats, *, delta: float = 0.0, confidence: float = 0.999) -> Bound:
-    """The largest epsilon that the scores refute anything below, at a confidence."""
-    check.probability_below_one(delta=delta, confidence=confidence)
-    half_first, half_second = first.size // 2, second.size // 2
-    check.whole(1, samples=min(half_first, half_second))
-    event = _choose(first[:half_first], second[:half_second], delta, confidence)
-    hits, other = event.counts(first[half_first:], second[half_second:])
-    sizes = first.size - half_first, second.size - half_second
-    if event.swapped:
-        sizes = sizes[::-1]
-    epsilon = _epsilon(hits, sizes[0], other, sizes[1], delta, 1 - confidence)
+def lower_bound(
+    first: Floats, second: Floats, *, delta: float = 0.0, confidence: float = 0.999, choosing: float = 0.5
+) -> Bound:
+    """The largest epsilon that the scores refute anything below, at a confidence; ``choosing`` is the first part."""
+    check.probability_below_one(delta=delta, confidence=confidence, choosing=choosing)
+    cuts = [int(side.size * choosing) for side in (first, second)]
+    check.whole(1, samples=min(cuts))
+    chosen_on, bounded_on = (
+        [np.sort(side[some]) for side, some in zip((first, second), parts, strict=True)]
+        for parts in ([slice(cut) for cut in cuts], [slice(cut, None) for cut in cuts])
+    )
+    event = _choose(chosen_on[0], chosen_on[1], delta, 1 - confidence)
+    epsilon = float(event.bound(bounded_on[0], bounded_on[1], delta, 1 - confidence)[0])
     return Bound(max(0.0, epsilon), delta, confidence, first.size + second.size)
 
 
-def _epsilon(hits: int, size: int, other: int, other_size: int, delta: float, alpha: float) -> float:
-    """ln((p_low - delta) / q_high), with the error probability shared by the two bounds."""
-    low = 0.0 if hits == 0 else float(stats.beta.ppf(alpha / 2, hits, size - hits + 1))
-    high = 1.0 if other == other_size else float(stats.beta.isf(alpha / 2, other + 1, other_size - other))
-    return math.log((low - delta) / high) if low > delta else -math.inf
-
-
-def _choose(first: Floats, second: Floats, delta: float, confidence: float) -> _Event:
-    """The event that would give the largest bound on this half."""
-    thresholds = np.quantile(
-        np.concatenate([first, second]), np.concatenate([np.geomspace(1e-4, 0.5, 40), 1 - np.geomspace(1e-4, 0.5, 40)])
-    )
-    events = [
-        _Event(sign, sign * t, swapped)
-        for t in np.unique(thresholds)
-        for sign in (1.0, -1.0)
-        for swapped in (False, True)
-    ]
-
-    def found(event: _Event) -> float:
-        hits, other = event.counts(first, second)
-        sizes = (second.size, first.size) if event.swapped else (first.size, second.size)
-        return _epsilon(hits, sizes[0], other, sizes[1], delta, 1 - confidence)
-
-    return max(events, key=found)
+def _choose(first: Floats, second: Floats, delta: float, alpha: float) -> _Event:
+    """The event that would give the largest bound on these scores."""
+    rarest = min(0.5, max(_RAREST, _FEWEST / (first.size + second.size)))
+    tail = np.geomspace(rarest, 0.5, _THRESHOLDS)
+    seen = np.quantile(np.concatenate([first, second]), np.concatenate([tail, 1 - tail]))
+    # A score may have atoms, and the events that tell most begin just beside them.
+    thresholds = np.unique([seen, np.nextafter(seen, -np.inf), np.nextafter(seen, np.inf)])
+    families = [_Event(low, thresholds, swapped) for low in (False, True) for swapped in (False, True)]
+    bounds = [family.bound(first, second, delta, alpha) for family in families]
+    family, found = max(zip(families, bounds, strict=True), key=lambda pair: float(pair[1].max()))
+    return _Event(family.low, thresholds[[found.argmax()]], family.swapped)

@@ -1,110 +1,217 @@
-"""Data to attack when none are given: handwritten digits, and made-up bits and users of a known law.
+"""``audit``, and the suite over all mechanisms that ``sfumato audit`` runs."""
 
-A case also says how a file becomes rows of numbers; whoever attacks his own data sees numbers that are not private.
-"""
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
-from sklearn.datasets import load_digits
-
-from sfumato import check
+from sfumato.audit.canaries import one_run
+from sfumato.audit.examining import Effort, Finding, Progress, examine
+from sfumato.audit.trials import Method, trial
 from sfumato.columns import Category, Flag, Real
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Guarantee
-from sfumato.labels import Labelled
+from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanism import Recipe
-from sfumato.pipeline import release
+from sfumato.mechanisms.chosen import ChosenSketch
+from sfumato.mechanisms.components import Components
+from sfumato.mechanisms.covariance import Covariance
+from sfumato.mechanisms.distances import NoisyDistances
+from sfumato.mechanisms.graph import GraphSketch
+from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
+from sfumato.mechanisms.responses import RandomizedResponse
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.schema import Schema
-from sfumato.secret import Secret
-from sfumato.tables import open_table
 
-Floats = NDArray[np.float64]
-Secrets = Callable[[], Secret]  # a new one for every release
+EPSILONS = (0.5, 1.0, 4.0)
+DELTA = 0.01  # large, so that the events that matter are seen in a few million samples
+_SHARES: dict[str | None, int] = {"learned": 5}  # of the time, where one sample is a whole run
+_RARE = 1e-6  # one run of m canaries knows epsilon up to about m delta
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def audit(
+    mechanism: Recipe,
+    *,
+    schema: Schema | None,
+    guarantee: Guarantee,
+    method: Method | None = None,
+    effort: Effort | None = None,
+    progress: Progress = lambda _: None,
+) -> Finding:
+    """A lower bound on the epsilon of a mechanism at its delta, on neighbours that are the worst for it, or close.
+
+    Formal guarantee: for a mechanism that keeps its promise ``Finding.refuted`` is true with probability at most
+    1 - ``effort.confidence``. No data are needed: the neighbours are made from the schema.
+    method : as ``trials`` describes; left out, the best one that there is. ``one run`` audits a whole release.
+    """
+    effort = effort or Effort()
+    if method == "one run":
+        if schema is None:
+            raise ParameterError("canaries are records: method='one run' needs a schema")
+        return one_run(mechanism, schema=schema, guarantee=guarantee, effort=effort)
+    found = trial(mechanism, schema=schema, guarantee=guarantee, method=method)
+    return examine(found, effort, progress)
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """A table with its schema, and a name for it."""
+    """A mechanism as the suite audits it, for any epsilon."""
 
     name: str
-    table: pa.Table
-    schema: Schema
+    mechanism: Callable[[float], Recipe]
+    schema: Schema | None
+    promise: dict[str, Any]
+    method: Method | None = None
 
-    @classmethod
-    def read(cls, path: str | Path, schema: Schema) -> Self:
-        """A whole file."""
-        names = [column.name for column in schema.data_columns]
-        batches = list(open_table(str(path), schema).blocks(names, 1 << 16))
-        if sum(batch.num_rows for batch in batches) < 8:
-            raise ParameterError("an attack needs at least 8 rows")
-        return cls(Path(path).name, pa.Table.from_batches(batches), schema)
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return int(self.table.num_rows)
-
-    def some(self, rows: NDArray[np.integer]) -> pa.Table:
-        """Some of the rows, in that order."""
-        return self.table.take(pa.array(rows))
-
-    def encoded(self) -> Floats:
-        """Rows as a release sees them, clipped and weighted, (rows, encoded columns)."""
-        encoding = self.schema.encoding
-        return np.asarray((self.schema.clip(self.schema.encode(self.table)) * encoding.weights[:, None]).T)
-
-    def released(self, recipe: Recipe, guarantee: Guarantee, secret: Secret) -> Any:
-        """A release of the whole table, by the path that every release takes."""
-        return release(self.table, schema=self.schema, mechanism=recipe, guarantee=guarantee, secret=secret)
-
-    def classes(self, label: str) -> NDArray[np.int64]:
-        """The place of each row's class among those of the label."""
-        labelled = Labelled.of(self.schema, label, "classes")
-        return labelled.codes(self.schema.encode(self.table))
+    def run(self, epsilon: float, effort: Effort, progress: Progress) -> Finding:
+        """Audit it."""
+        guarantee, recipe = Guarantee(epsilon=epsilon, **self.promise), self.mechanism(epsilon)
+        return audit(
+            recipe, schema=self.schema, guarantee=guarantee, method=self.method, effort=effort, progress=progress
+        )
 
 
-def pixels(first_row: int = 0, first_column: int = 0) -> Case:
-    """Every third pixel of 1,797 digits in both directions, but for those that are blank in 95% of them.
+_LINE = Schema.reals(16, low=0.0, high=1.0)
+_SQUARE = Schema.reals(2, low=-1.0, high=1.0)
+_WIDE = Schema.reals(32, low=-1.0, high=1.0)
+_MIXED = Schema((Real("a", -1, 1), Real("b", -1, 1), Category("c", ("x", "y", "z"))))
+_ANSWERS = Schema((Flag("f"), Category("c", ("x", "y", "z"))))
+_EDGE: dict[str, Any] = {"unit": "edge"}
+_VALUE: dict[str, Any] = {"unit": "attribute"}
+_SLACK: dict[str, Any] = {"delta": DELTA}
+_COMES: dict[str, Any] = {"neighbours": "add-remove"}
+_BALL: dict[str, Any] = {"change": Change.l2(0.5)}
 
-    Neighbouring pixels are alike, and ICA finds columns only where they are nearly independent; these are nearer to it.
+
+def _same(recipe: Recipe) -> Callable[[float], Recipe]:
+    return lambda _epsilon: recipe
+
+
+CASES = (
+    Case("sketch, Laplace, one value", _same(Sketch(dimension=8)), _LINE, _VALUE),
+    Case(
+        "sketch, Gaussian, one value",
+        _same(Sketch(dimension=8, projection="rademacher", noise="gaussian")),
+        _LINE,
+        _VALUE | _SLACK,
+    ),
+    Case("sketch, Laplace, l2 ball", _same(Sketch(dimension=4, projection="gaussian")), _LINE, _BALL),
+    Case(
+        "sketch, Gaussian, l2 ball",
+        _same(Sketch(dimension=4, projection="orthonormal", noise="gaussian")),
+        _LINE,
+        _BALL | _SLACK,
+    ),
+    Case("sketch, Laplace, whole record", _same(Sketch(dimension=2, projection="rademacher")), _SQUARE, {}),
+    Case(
+        "sketch, Gaussian, fresh projection",
+        _same(Sketch(dimension=2, projection="gaussian", noise="gaussian")),
+        _LINE,
+        _BALL | _SLACK | {"projection": "fresh"},
+    ),
+    Case(
+        "sketch, Laplace, fresh projection",
+        _same(Sketch(dimension=2, projection="gaussian")),
+        _LINE,
+        _BALL | _SLACK | {"projection": "fresh"},
+    ),
+    Case("sketch of a chosen dimension", lambda e: ChosenSketch(choice=e / 10, candidates=(1, 16)), _LINE, _VALUE),
+    Case("components, Laplace", _same(Components(dimension=1)), _SQUARE, {}),
+    Case("components, Gaussian", _same(Components(dimension=1, noise="gaussian")), _SQUARE, _SLACK),
+    Case("components, as published", _same(Components(dimension=1)), _SQUARE, {}, "learned"),
+    Case("responses, one value", _same(RandomizedResponse()), _ANSWERS, _VALUE),
+    Case("responses, whole record", _same(RandomizedResponse()), _ANSWERS, {}),
+    Case("responses, whole record, delta", _same(RandomizedResponse()), _ANSWERS, _SLACK),
+    Case("distances, Laplace", _same(NoisyDistances(noise="laplace")), _SQUARE, {}),
+    Case("distances, Gaussian", _same(NoisyDistances()), _SQUARE, _SLACK),
+    Case("covariance, Laplace", _same(Covariance(noise="laplace")), _SQUARE, {}),
+    Case("covariance, Gaussian", _same(Covariance()), _SQUARE, _SLACK),
+    Case("covariance, Gaussian, add-remove", _same(Covariance(centred=True)), _SQUARE, _SLACK | _COMES),
+    Case("covariance sketch, replace", _same(Covariance(noise="sketch", rows=2)), _SQUARE, _SLACK),
+    Case("covariance sketch, add-remove", _same(Covariance(noise="sketch", rows=2)), _SQUARE, _SLACK | _COMES),
+    Case("synthetic, Laplace", _same(Synthetic(dimension=2, centring="private")), _SQUARE, {}),
+    Case("synthetic, Gaussian", _same(Synthetic(dimension=2, centring="private", noise="gaussian")), _SQUARE, _SLACK),
+    Case("synthetic, numeric label", _same(Synthetic(dimension=1, centring="private", label="c1")), _SQUARE, {}),
+    Case("synthetic, one pass", _same(Synthetic(dimension=2, noise="gaussian")), _SQUARE, _SLACK),
+    Case(
+        "synthetic, private classes",
+        _same(Synthetic(dimension=2, label="c", kind="classes", noise="gaussian")),
+        _MIXED,
+        _SLACK,
+    ),
+    Case(
+        "synthetic, classes, add-remove",
+        _same(Synthetic(dimension=2, label="c", kind="classes")),
+        _MIXED,
+        _COMES,
+    ),
+    Case(
+        "synthetic, as published",
+        _same(Synthetic(dimension=2, centring="private", noise="gaussian", rows=500)),
+        _SQUARE,
+        _SLACK,
+        "learned",
+    ),
+    Case("graph sketch", _same(GraphSketch(rows=2)), None, _SLACK | _EDGE),
+    Case("edge noise, Laplace", _same(EdgeNoise()), None, _EDGE),
+    Case("edge noise, Gaussian", _same(EdgeNoise(noise="gaussian")), None, _EDGE | _SLACK),
+    Case("edge responses", _same(EdgeResponse()), None, _EDGE),
+    Case("release of sketches", _same(Sketch(dimension=8)), _LINE, _VALUE, "one run"),
+    Case("release of a covariance", _same(Covariance()), _WIDE, {"delta": _RARE}, "one run"),
+    Case(
+        "release of synthetic rows",
+        _same(Synthetic(dimension=32, noise="gaussian", shrink="none", centring="private")),
+        _WIDE,
+        {"delta": _RARE},
+        "one run",
+    ),
+)
+
+QUICK = Effort(samples=50_000, seconds=30.0)
+FULL = Effort(samples=2_000_000, seconds=300.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the suite's table."""
+
+    name: str
+    finding: Finding
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        found = self.finding
+        return {
+            "mechanism": self.name,
+            "epsilon": found.epsilon,
+            "delta": found.delta,
+            "method": found.method,
+            "lower_bound": found.bound.epsilon,
+            "share": found.share,
+            "control": found.control.epsilon,
+            "confidence": found.bound.confidence,
+            "samples": found.bound.samples,
+            "seconds": found.seconds,
+            "verdict": found.verdict,
+        }
+
+
+def suite(
+    effort: Effort = FULL,
+    *,
+    cases: tuple[Case, ...] = CASES,
+    epsilons: tuple[float, ...] = EPSILONS,
+    progress: Progress = lambda _: None,
+) -> Iterator[Line]:
+    """Audit after audit. ``effort`` is for all of them: its seconds are shared out, its confidence is for the table.
+
+    Guarantee: if all mechanisms keep their promises, some line of the whole table says otherwise, or some control
+    finds something, with probability at most 1 - confidence (union bound over all lines and controls).
     """
-    check.between(0, 2, first_row=first_row, first_column=first_column)
-    grid = [f"p{8 * row + column}" for row in range(first_row, 8, 3) for column in range(first_column, 8, 3)]
-    with resources.files("sfumato").joinpath("data", "digits.parquet").open("rb") as file:
-        table = pq.read_table(file, columns=grid)
-    kept = [name for name in grid if np.mean(table[name].to_numpy() > 0) > 0.05]
-    return Case(f"{len(kept)} pixels of digits", table.select(kept), Schema(tuple(Real(name, 0, 16) for name in kept)))
-
-
-def digits() -> Case:
-    """1,797 handwritten digits, 64 pixels and the digit."""
-    rows, digit = load_digits(return_X_y=True)
-    names = [f"p{i}" for i in range(rows.shape[1])]
-    schema = Schema((*(Real(name, 0, 16) for name in names), Category("digit", tuple(range(10)))))
-    columns: dict[str, Any] = dict(zip(names, rows.T, strict=True))
-    return Case("handwritten digits", pa.table(columns | {"digit": digit}), schema)
-
-
-def fair_bits(rows: int, columns: int, rng: np.random.Generator) -> Case:
-    """Independent fair bits: what the bound on guessing is about."""
-    return of_bits(f"{columns} independent fair bits", rng.random((rows, columns)) < 0.5)
-
-
-def users(rows: int, rng: np.random.Generator) -> Case:
-    """Users of 294 areas of a site, about 3 each, of which a few are popular: the shape of the MS-Web data."""
-    chances = np.minimum(0.3, 0.6 / np.arange(1, 295))
-    return of_bits("generated users, 294 flags", rng.random((rows, 294)) < chances)
-
-
-def of_bits(name: str, bits: NDArray[np.bool_]) -> Case:
-    """A matrix of bits as flags."""
-    names = [f"f{i}" for i in range(bits.shape[1])]
-    return Case(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema(tuple(Flag(n) for n in names)))
+    todo = [(case, epsilon) for case in cases for epsilon in epsilons]
+    each = 1 - (1 - effort.confidence) / (2 * len(todo))
+    until, shares = time.monotonic() + effort.seconds, [_SHARES.get(case.method, 1) for case, _ in todo]
+    for number, (case, epsilon) in enumerate(todo):
+        left = max(0.0, until - time.monotonic()) * shares[number] / sum(shares[number:])
+        seed = None if effort.seed is None else effort.seed + number
+        yield Line(case.name, case.run(epsilon, replace(effort, seconds=left, confidence=each, seed=seed), progress))

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.audit import limits
-from sfumato.audit.cases import Case, Secrets
 from sfumato.audit.reconstruction import dense
 from sfumato.audit.success import Curve, Point
+from sfumato.audit.targets import Case, Secrets
 from sfumato.columns import Flag
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee, Unit

@@ -25,8 +25,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sfumato import check
 from sfumato.audit import limits
-from sfumato.audit.cases import Case, Secrets
 from sfumato.audit.success import Curve, Point
+from sfumato.audit.targets import Case, Secrets
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.labels import Labelled

@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sfumato import check
 from sfumato.audit import limits
-from sfumato.audit.cases import Case, Secrets
 from sfumato.audit.success import Curve, Point
+from sfumato.audit.targets import Case, Secrets
 from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.columns import Flag
 from sfumato.errors import ParameterError

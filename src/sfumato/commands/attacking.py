@@ -7,8 +7,8 @@ from sfumato.commands.parsing import command, tell
 from sfumato.errors import MissingDependency, ParameterError
 
 if TYPE_CHECKING:
-    from sfumato.audit.cases import Case
     from sfumato.audit.success import Curve
+    from sfumato.audit.targets import Case
 
 
 def add_attack(commands: Any) -> None:
@@ -86,7 +86,7 @@ def _given(options: Any) -> "Case | None":
         raise ParameterError("--data and --schema go together: the schema says what the data may be")
     if options.data is None:
         return None
-    from sfumato.audit.cases import Case
+    from sfumato.audit.targets import Case
     from sfumato.schema import Schema
 
     return Case.read(options.data, Schema.read(options.schema))
@@ -106,11 +106,11 @@ def _reconstruction(options: Any) -> None:
     case = _given(options)
     import numpy as np
 
-    from sfumato.audit import cases, reconstruction
+    from sfumato.audit import reconstruction, targets
 
     runs = {"repeats": options.repeats, "seed": options.seed}
-    curves = reconstruction.columns(case or cases.pixels(), options.epsilons, unit=options.unit, **runs)
-    bits = cases.fair_bits(300, 10, np.random.default_rng(options.seed)) if case is None else case
+    curves = reconstruction.columns(case or targets.pixels(), options.epsilons, unit=options.unit, **runs)
+    bits = targets.fair_bits(300, 10, np.random.default_rng(options.seed)) if case is None else case
     if reconstruction.guessable(bits):
         curves += reconstruction.bits(bits, options.epsilons, **runs)
     _told(options, "reconstruction", curves)
@@ -118,12 +118,12 @@ def _reconstruction(options: Any) -> None:
 
 def _membership(options: Any) -> None:
     case = _given(options)
-    from sfumato.audit import cases, membership
+    from sfumato.audit import membership, targets
     from sfumato.labels import Labelled
 
     if case is not None and options.label is None:
         raise ParameterError("--data needs --label, the column of classes")
-    chosen, label = (cases.digits(), "digit") if case is None else (case, options.label)
+    chosen, label = (targets.digits(), "digit") if case is None else (case, options.label)
     columns = Labelled.of(chosen.schema, label, "classes").others.encoding.dim
     game = membership.Game.of(
         chosen,
@@ -141,9 +141,9 @@ def _linkage(options: Any) -> None:
     case = _given(options)
     import numpy as np
 
-    from sfumato.audit import cases, linkage
+    from sfumato.audit import linkage, targets
 
-    chosen = case or cases.users(500, np.random.default_rng(options.seed))
+    chosen = case or targets.users(500, np.random.default_rng(options.seed))
     bits = linkage.true_bits(chosen)
     knowledge = linkage.Knowledge.of(bits, known=options.known, targets=options.targets, seed=options.seed)
     runs = {"unit": options.unit, "dimension": options.dimension, "repeats": options.repeats}

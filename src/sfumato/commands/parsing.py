@@ -21,8 +21,10 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
 
 
-def command(commands: Any, name: str, text: str, example: str, run: Callable[[Any], None]) -> argparse.ArgumentParser:
-    """A subcommand with an example in its help and --json for machines."""
+def command(
+    commands: Any, name: str, text: str, example: str, run: Callable[[Any], int | None]
+) -> argparse.ArgumentParser:
+    """A subcommand with an example in its help and --json for machines; what it gives is the exit code."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
