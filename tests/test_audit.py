@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import optimize, stats
 
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
@@ -77,6 +78,16 @@ def test_an_event_may_begin_at_an_atom():
     for mass in (0.175, 0.2125, 0.25, 0.325, 0.3625):
         sides = [np.where(rng.random(2 * N) < m, 1.0, rng.random(2 * N)) for m in (mass, mass / math.e)]
         assert lower_bound(*sides).epsilon > 0.92
+
+
+def test_the_bound_is_that_of_clopper_and_pearson():
+    """Against binomial tails: the least p that gives so many hits, and the largest q that gives so few."""
+    n, hits, others, delta, alpha = 1000, 400, 50, 0.01, 0.001
+    halves = [np.repeat([1.0, 0.0], [count, n - count]) for count in (hits, others)]
+    found = lower_bound(*(np.tile(half, 2) for half in halves), delta=delta, confidence=1 - alpha)
+    low = optimize.brentq(lambda p: stats.binom.sf(hits - 1, n, p) - alpha / 2, 1e-9, 1 - 1e-9)
+    high = optimize.brentq(lambda q: stats.binom.cdf(others, n, q) - alpha / 2, 1e-9, 1 - 1e-9)
+    assert found.epsilon == pytest.approx(math.log((low - delta) / high), rel=1e-9)
 
 
 def test_too_few_samples_and_bad_levels_are_refused():
