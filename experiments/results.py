@@ -49,7 +49,8 @@ def regions() -> Iterator[str]:
 
 def lines(data: Path | None, quick: bool) -> Iterator[str]:
     """The whole page."""
-    yield "# Results\n\nMade by `make results`, but for the last section (`make learning`) and what peers capture (`make peers`)."
+    yield "# Results\n"
+    yield "Made by `make results`, but for the last section (`make learning`) and what peers capture (`make peers`)."
     yield "Every number on this page comes from there.\n"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("sfumato", "numpy", "scipy"))
     yield f"Python {platform.python_version()}, {versions}, {platform.machine()}.\n"
