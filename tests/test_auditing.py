@@ -54,7 +54,7 @@ def found(trial_, samples=20_000, seed=1):
 
 # ---- every mechanism ------------------------------------------------------------------------------------------------
 
-SLOW = {"components, as published": 150, "synthetic, as published": 100, "sketch of a chosen dimension": 1000}
+SLOW = {"components, its rows alone": 150, "synthetic, its rows alone": 100, "sketch of a chosen dimension": 1000}
 CAUGHT = {  # how much of its level each mechanism keeps when it is caught; the others are not by so few samples
     "closed": 0.5,
     "draws": 0.4,

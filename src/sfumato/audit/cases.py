@@ -118,7 +118,7 @@ CASES = (
     Case("sketch of a chosen dimension", lambda e: ChosenSketch(choice=e / 10, candidates=(1, 16)), _LINE, _VALUE),
     Case("components, Laplace", _same(Components(dimension=1)), _SQUARE, {}),
     Case("components, Gaussian", _same(Components(dimension=1, noise="gaussian")), _SQUARE, _SLACK),
-    Case("components, as published", _same(Components(dimension=1)), _SQUARE, {}, "learned"),
+    Case("components, its rows alone", _same(Components(dimension=1)), _SQUARE, {}, "learned"),
     Case("responses, one value", _same(RandomizedResponse()), _ANSWERS, _VALUE),
     Case("responses, whole record", _same(RandomizedResponse()), _ANSWERS, {}),
     Case("responses, whole record, delta", _same(RandomizedResponse()), _ANSWERS, _SLACK),
@@ -146,7 +146,7 @@ CASES = (
         _COMES,
     ),
     Case(
-        "synthetic, as published",
+        "synthetic, its rows alone",
         _same(Synthetic(dimension=2, centring="private", noise="gaussian", rows=500)),
         _SQUARE,
         _SLACK,
