@@ -186,6 +186,11 @@ def wanted(options: argparse.Namespace, known: Found) -> Iterator[tuple[str, Sco
             yield from measured(read(), left, options.jobs)
 
 
+def _lines(known: Found) -> str:
+    """JSON with a line for each cell."""
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known)) + "\n}\n"
+
+
 def main() -> None:
     """Measure, and write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -201,7 +206,7 @@ def main() -> None:
     for name, scores in () if options.report else wanted(options, known):
         known.setdefault(name, []).append(scores)
         print(name, *(f"{score:.3f}" for score in scores), flush=True)
-        options.scores.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
+        options.scores.write_text(_lines(known))
     order = [(m.name, epsilon, m.kinds) for m in methods() for epsilon in m.often]
     lines = list(learning_report.section(order, known))
     print(*lines, sep="\n")
