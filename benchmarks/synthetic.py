@@ -72,7 +72,7 @@ def main() -> None:
         for i in range(ROUNDS):
             plain.append(run([sys.executable, "-c", PLAIN, str(folder / "data.parquet"), str(folder / "gram.npy")]))
             once.append(run(release(folder, f"once{i}", "--centring", "public")))
-            twice.append(run(release(folder, f"twice{i}")))
+            twice.append(run(release(folder, f"twice{i}", "--centring", "private")))
         print(f"{ROWS:,} x {COLUMNS} -> a model in {DIMENSION} columns and as many rows, {os.cpu_count()} cores")
         base = [min(column) for column in zip(*plain, strict=True)]
         for job, found in jobs.items():
