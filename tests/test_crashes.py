@@ -17,7 +17,7 @@ from sfumato.errors import BudgetError, LedgerError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Ledger
 from sfumato.releases.loading import load
-from test_ledger import request
+from spending import request
 
 RACERS, ROUNDS = 16, 50
 

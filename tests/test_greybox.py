@@ -122,13 +122,17 @@ TABLES = {
 }
 
 
+def drawn_faults(name, data):
+    recipe, schema, promise, pairs = TABLES[name]
+    promise = Guarantee(epsilon=1.0, **promise)
+    return greybox(*data.draw(pairs), schema=schema, mechanism=recipe, guarantee=promise).faults
+
+
 @pytest.mark.parametrize("name", TABLES)
 @settings(max_examples=6)
 @given(data=st.data())
 def test_nothing_but_the_noise_depends_on_a_record(name, data):
-    recipe, schema, promise, pairs = TABLES[name]
-    found = greybox(*data.draw(pairs), schema=schema, mechanism=recipe, guarantee=Guarantee(epsilon=1.0, **promise))
-    assert found.faults == ()
+    assert drawn_faults(name, data) == ()
 
 
 @pytest.mark.slow
@@ -136,9 +140,7 @@ def test_nothing_but_the_noise_depends_on_a_record(name, data):
 @settings(max_examples=100)
 @given(data=st.data())
 def test_nothing_but_the_noise_depends_on_a_record_in_many_examples(name, data):
-    recipe, schema, promise, pairs = TABLES[name]
-    found = greybox(*data.draw(pairs), schema=schema, mechanism=recipe, guarantee=Guarantee(epsilon=1.0, **promise))
-    assert found.faults == ()
+    assert drawn_faults(name, data) == ()
 
 
 @settings(max_examples=3)

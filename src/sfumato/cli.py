@@ -30,19 +30,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SfumatoError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, _Stopped):
-        reserved = getattr(options, "ledger", None) is not None
-        return _refuse(
-            f"interrupted; {'`sfumato ledger show` says what was spent' if reserved else 'nothing was left behind'}"
-        )
+        return _refuse(f"interrupted{_spent(options) or '; nothing was left behind'}")
     except MemoryError:
-        return _refuse("there is not enough memory for this: lower the dimension")
+        return _refuse(f"there is not enough memory for this: lower the dimension{_spent(options)}")
     except OverflowError:
-        return _refuse("there are more rows or columns than 64-bit sums can hold: release a part of them")
+        return _refuse(f"there are more rows or columns than 64-bit sums can hold: release a part{_spent(options)}")
     except OSError as error:
-        return _refuse(f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}")
+        told = f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}"
+        return _refuse(f"{told}{_spent(options)}")
     finally:
         signal.signal(signal.SIGTERM, before)
     return code or 0
+
+
+def _spent(options: object) -> str:
+    """Where to look, if the command was to spend from a ledger."""
+    return "; `sfumato ledger show` says what was spent" if getattr(options, "ledger", None) is not None else ""
 
 
 def _refuse(reason: str) -> int:

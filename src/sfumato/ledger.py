@@ -231,11 +231,6 @@ class Account:
             quotes, charges = self._quotes(dataset, request)
             if not all(quote.fits for quote in quotes):
                 raise self._refusal(dataset, request, quotes)
-            if request.outside and not self.exceptions:
-                raise LedgerError(
-                    f"something of this release is outside its guarantee ({'; '.join(request.outside)}): a ledger "
-                    "cannot vouch for it; say --exceptions (exceptions=True) to charge it all the same, on record"
-                )
             body = {
                 "mechanism": request.mechanism,
                 "guarantee": describe_guarantee(request.guarantee),
@@ -262,6 +257,11 @@ class Account:
         raise LedgerError(f"{self.ledger.journal.name} is too busy: others kept spending meanwhile; try again")
 
     def _quotes(self, dataset: Dataset, request: Request) -> tuple[list[Quote], list[Charge]]:
+        if request.outside and not self.exceptions:
+            raise LedgerError(
+                f"something of this release is outside its guarantee ({'; '.join(request.outside)}): a ledger "
+                "cannot vouch for it; say --exceptions (exceptions=True) to charge it all the same, on record"
+            )
         quotes, charges = [], []
         loss = recorded.tabulated(request.loss)
         for place, cap in enumerate(dataset.caps):

@@ -115,7 +115,7 @@ def price(
     account = _account(ledger)
     if account is None:
         raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
-    return account.price(_Job.of(data, schema, mechanism, guarantee, None).request)
+    return account.price(_Job.of(data, schema, mechanism, guarantee, None).request())
 
 
 def source_of(data: Any) -> str:
@@ -127,10 +127,11 @@ def source_of(data: Any) -> str:
 class _Job:
     """A calibrated mechanism beside the table it will read: what both ways of releasing share."""
 
+    recipe: Recipe
     calibrated: Calibrated[Prepared]
+    origin: str
     source: Table | EdgeRows
     secret: Secret
-    request: Request
 
     @classmethod
     def of(
@@ -140,14 +141,39 @@ class _Job:
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
-        request = _request(calibrated, mechanism, schema, source_of(data))
-        if isinstance(source, EdgeRows) and (source.from_data or _vertices(source, mechanism) is None):
-            request = replace(request, outside=(*request.outside, FROM_DATA))
-        return cls(calibrated, source, Secret.fresh() if secret is None else secret, request)
+        return cls(mechanism, calibrated, source_of(data), source, Secret.fresh() if secret is None else secret)
 
     @property
     def schema(self) -> Schema | None:
         return self.calibrated.mechanism.schema
+
+    def request(self) -> Request:
+        """What a ledger needs to know; where a mechanism does not keep its claim, what it costs in truth."""
+        prepared, level, promise = self.calibrated.mechanism, self.calibrated.level, self.calibrated.guarantee
+        loss = getattr(prepared, "true_loss", prepared.loss)
+        if loss(level).delta(promise.epsilon) > promise.delta:
+            promise = replace(promise, epsilon=least_epsilon(loss(level), promise.delta))
+        return Request(
+            type(self.recipe).__name__,
+            promise,
+            loss(level),
+            lambda times: loss(level * times),
+            1 if self.schema is None else sum(column.kind != "id" for column in self.schema.columns),
+            schema_text(None if self.schema is None else self.schema.to_dict()),
+            self.origin,
+            tuple(self._outside()),
+        )
+
+    def _outside(self) -> Iterator[str]:
+        """What of the release no guarantee covers, as far as it is known before a row is read."""
+        if self.schema is not None and self.schema.bounds_from_data:
+            yield FROM_BOUNDS
+        if getattr(self.recipe, "counts", "private") == "public":
+            yield CLASSES_SHOWN
+        if isinstance(self.source, EdgeRows):
+            vertices = getattr(self.recipe, "vertices", None) or self.source.vertices
+            if self.source.from_data or vertices is None:
+                yield FROM_DATA
 
     def of_part(self, account: Account | None) -> "_Job":
         """The same with the records of the account's part only: what is charged to a part reads no other."""
@@ -170,7 +196,7 @@ class _Job:
             return
         if not self.secret.protected:
             raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
-        reservation = account.reserve(self.request)
+        reservation = account.reserve(self.request())
         try:
             yield reservation
         except SfumatoError as error:
@@ -239,29 +265,10 @@ def _ids(table: Table, schema: Schema) -> _Ids | None:
     return _Ids(table.blocks([name], 1 << 16))
 
 
-def _vertices(source: EdgeRows, recipe: Recipe) -> int | None:
-    """How many vertices there are, if that is public."""
-    return getattr(recipe, "vertices", None) or source.vertices
-
-
 def _account(ledger: Budget) -> Account | None:
     if ledger is None or isinstance(ledger, Account):
         return ledger
     return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()
-
-
-def _request(calibrated: Calibrated[Prepared], recipe: Recipe, schema: Schema | None, source: str) -> Request:
-    """What a ledger needs to know; where a mechanism does not keep its claim, what it costs in truth."""
-    prepared, level, promise = calibrated.mechanism, calibrated.level, calibrated.guarantee
-    loss = getattr(prepared, "true_loss", prepared.loss)
-    if loss(level).delta(promise.epsilon) > promise.delta:
-        promise = replace(promise, epsilon=least_epsilon(loss(level), promise.delta))
-    columns = 1 if schema is None else sum(column.kind != "id" for column in schema.columns)
-    fields = schema_text(None if schema is None else schema.to_dict())
-    outside = [FROM_BOUNDS] if schema is not None and schema.bounds_from_data else []
-    outside += [CLASSES_SHOWN] if getattr(recipe, "counts", "private") == "public" else []
-    name, times = type(recipe).__name__, lambda times: loss(level * times)
-    return Request(name, promise, loss(level), times, columns, fields, source, tuple(outside))
 
 
 def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None) -> Iterator[str]:

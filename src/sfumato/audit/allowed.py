@@ -37,6 +37,10 @@ Stages = dict[str, float]
 SLACK = 1 + 1e-9  # for the doubles in which moves are measured; the moves themselves are integers
 
 
+# Mechanisms with one stage of noise, and what its streams are called.
+_ALONE = {PreparedCovariance: "second moment", PreparedDistances: "distances", PreparedEdgeNoise: "edge noise"}
+
+
 @functools.singledispatch
 def allowed(prepared: Any, level: float) -> Stages:
     """What each stage of a mechanism may move, by the first words of the parameters of its streams."""
@@ -75,27 +79,14 @@ def _(prepared: PreparedSynthetic, level: float) -> Stages:
 
 
 @allowed.register
-def _(prepared: PreparedCovariance, level: float) -> Stages:
-    del prepared
-    return {"second moment": 1 / level}
-
-
-@allowed.register
-def _(prepared: PreparedDistances, level: float) -> Stages:
-    del prepared
-    return {"distances": 1 / level}
+def _(prepared: PreparedCovariance | PreparedDistances | PreparedEdgeNoise, level: float) -> Stages:
+    return {_ALONE[type(prepared)]: 1 / level}
 
 
 @allowed.register
 def _(prepared: PreparedResponses, level: float) -> Stages:
     del level
     return {"responses": float(len(prepared.changed) * prepared.guarantee.group)}
-
-
-@allowed.register
-def _(prepared: PreparedEdgeNoise, level: float) -> Stages:
-    del prepared
-    return {"edge noise": 1 / level}
 
 
 @allowed.register

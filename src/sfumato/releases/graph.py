@@ -3,6 +3,7 @@
 Vertices are numbered 0 to n - 1. Nothing here costs privacy; formulas and intervals are those of ``cutting``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -25,7 +26,7 @@ _LARGEST = 1e60  # fourth powers of a vector's entries, and sums of them, must b
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GraphRelease(Release):
+class GraphRelease(Release, ABC):
     """A private graph; how its forms and volumes are estimated depends on the kind."""
 
     def __repr__(self) -> str:
@@ -90,11 +91,11 @@ class GraphRelease(Release):
             raise ParameterError(f"indicators must be rows of {self.vertices} zeros and ones, one for each vertex")
         return dense.astype(np.float64)
 
-    def _form(self, vectors: Floats) -> Estimate:
-        raise NotImplementedError
+    @abstractmethod
+    def _form(self, vectors: Floats) -> Estimate: ...
 
-    def _conductance(self, sets: Floats) -> Estimate:
-        raise NotImplementedError
+    @abstractmethod
+    def _conductance(self, sets: Floats) -> Estimate: ...
 
 
 def _centred(vectors: Floats) -> Floats:
