@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow bench peers figures results learning clean
+.PHONY: help demo test lint types slow spark bench peers figures results learning clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -45,6 +45,14 @@ test: lint types ## lint, types and tests
 
 slow: $(VENV)/dev ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
+
+$(VENV)/spark: $(VENV)/dev
+	@command -v java > /dev/null || { echo "Spark needs Java: apt-get install default-jre-headless" >&2; exit 2; }
+	@$(PIP) install -e '.[dev,spark]'
+	@touch $@
+
+spark: $(VENV)/spark ## the tests of the Spark engine; needs Java (Debian: default-jre-headless)
+	@SFUMATO_NEEDS_SPARK=1 $(BIN)/python -m pytest -m spark tests/test_spark.py
 
 bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeline without privacy
 	@.venv-bench/bin/python benchmarks/ground.py

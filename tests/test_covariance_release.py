@@ -328,7 +328,7 @@ def test_forged_releases_are_refused(change, tmp_path):
     fields = {k: v for k, v in made.manifest.items() if k not in left_out} | {"mechanism": mechanism}
     for name in ("README.txt", "registry.yaml"):
         (folder / name).unlink()
-    storage.finish(folder, fields)
+    storage.finish(folder, fields, {})
     with pytest.raises(ReleaseError):
         sfumato.load(folder, allow_unprotected=True)
 

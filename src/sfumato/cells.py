@@ -24,6 +24,14 @@ def chunks(array: Any) -> list[Any]:
     return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
 
 
+def copied(array: Any, out: Floats) -> bool:
+    """Copy a column of plain floating numbers without gaps, which most are; False if it is not one, or holds NaN."""
+    plain = isinstance(array, (pa.FloatArray, pa.DoubleArray)) and array.null_count == 0
+    if plain:
+        np.copyto(out, array.to_numpy())
+    return plain and not (out.size and math.isnan(out.min()))
+
+
 def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
     """Write what was read into the rows of the matrix that belong to the column."""
     if isinstance(column, Category):

@@ -20,12 +20,13 @@ Combining needs every pair once in memory, 20 bytes each, and a sort; nothing el
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -33,7 +34,7 @@ from sfumato import cells, check
 from sfumato.columns import Real
 from sfumato.errors import ReleaseError, SchemaError
 from sfumato.lattice import INPUT_BITS, InputGrid, Total
-from sfumato.rows import Progress, Rows, ignore
+from sfumato.rows import Blocks, Progress, Rows, ignore
 from sfumato.tables import open_table
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -59,6 +60,7 @@ class EdgeRows:
     _read: Callable[[], Iterator[Floats]] = field(repr=False)
     progress: Progress = ignore
     from_data: bool = False
+    blocks: Blocks | None = field(default=None, repr=False)  # of a table, for engines other than this
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
         """``function(position, block)`` for every block of lines, in order."""
@@ -112,7 +114,7 @@ def open_edges(data: Any, *, progress: Progress = ignore) -> EdgeRows:
     or (m, 3). A SciPy sparse adjacency matrix, n x n. A networkx graph, whose vertices are numbered in its own order.
     """
     if isinstance(data, EdgeRows):
-        return EdgeRows(data.vertices, data._read, progress)
+        return replace(data, progress=progress)
     if callable(getattr(data, "edges", None)) and hasattr(data, "nodes"):
         return _open_networkx(data, progress)
     if hasattr(data, "tocsr") and hasattr(data, "shape"):
@@ -136,11 +138,12 @@ def _open_table(data: Any, progress: Progress) -> EdgeRows:
             f"or no more than two or three columns in that order; this one has {len(names)}"
         )
 
-    def read() -> Iterator[Floats]:
-        for batch in table.blocks(wanted, _BLOCK):
-            yield _lines([cells.read(column, _ANY).astype(np.float64) for column in batch.columns])
+    blocks = Blocks(table, tuple(wanted), _BLOCK, 3, _encode)
+    return EdgeRows(None, lambda: map(_encode, blocks), progress, blocks=blocks)
 
-    return EdgeRows(None, read, progress)
+
+def _encode(batch: pa.RecordBatch) -> Floats:
+    return _lines([cells.read(column, _ANY).astype(np.float64) for column in batch.columns])
 
 
 def _is_number(name: str) -> bool:

@@ -172,6 +172,18 @@ class Total:
         self._low &= (1 << 32) - 1
         return self
 
+    @property
+    def halves(self) -> tuple[Integers, Integers]:
+        """High and low part, as ``of`` takes them: how a total travels between processes."""
+        return self._high, self._low
+
+    @classmethod
+    def of(cls, high: Integers, low: Integers) -> Self:
+        """A total from its halves."""
+        total = cls(high.shape)
+        total._high, total._low = high.copy(), low.copy()
+        return total
+
     def integers(self) -> NDArray[np.object_]:
         """The total as Python integers, which have no limit."""
         return np.asarray((self._high.astype(object) << 32) + self._low.astype(object))

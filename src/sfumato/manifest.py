@@ -18,6 +18,7 @@ from sfumato.schema import Schema
 Manifest: TypeAlias = dict[str, Any]
 
 FORMAT, VERSION = "sfumato-release", 1
+DATA, PROJECTION = "data.parquet", "projection.parquet"
 _GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
@@ -93,7 +94,7 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
             sound = type(manifest["rows"]) is int and _graph_agrees(manifest)
         else:
             schema = Schema.from_dict(manifest["schema"])
-            sound = type(manifest.get("rows", 1)) is int and _agrees(manifest, schema)
+            sound = type(manifest.get("rows", 1)) is int and _files_fit(manifest) and _agrees(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
@@ -101,27 +102,42 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
 
 
 def _agrees(manifest: Manifest, schema: Schema) -> bool:
-    """Whether noise, projection and files say the same thing."""
+    """Whether noise, projection and schema say the same thing."""
     mechanism, projection = manifest["mechanism"], manifest.get("projection")
-    listed = {"data.parquet"}
     if projection is not None:
-        listed |= {"projection.parquet"} if projection["published"] else set()
         label = mechanism.get("label") if manifest["kind"] == "synthetic" else None
         features = schema.encoding.dim - sum(c.width for c in schema.data_columns if c.name == label)
         if type(projection["dim_out"]) is not int or projection["dim_in"] != features:
             return False
     if manifest["kind"] == "synthetic":
         stages = [mechanism[stage] for stage in ("mean", "moments") if stage in mechanism]
-        return set(manifest["files"]) == listed and all(_noise_fits(mechanism["noise"], stage) for stage in stages)
+        return all(_noise_fits(mechanism["noise"], stage) for stage in stages)
     if manifest["kind"] == "responses":
-        return set(manifest["files"]) == listed and len(mechanism["keep"]) == len(schema.data_columns)
+        return len(mechanism["keep"]) == len(schema.data_columns)
     if manifest["kind"] == "covariance":
         whole = (mechanism["columns"], mechanism.get("sketch_rows", 1))
         if mechanism["columns"] != schema.encoding.dim or not all(type(number) is int for number in whole):
             return False
         if mechanism["noise"] == "sketch":
-            return set(manifest["files"]) == listed and manifest["numerics"] == "idealized"
-    return _noise_fits(mechanism["noise"], mechanism) and set(manifest["files"]) == listed
+            return bool(manifest["numerics"] == "idealized")
+    return _noise_fits(mechanism["noise"], mechanism)
+
+
+def _files_fit(manifest: Manifest) -> bool:
+    published = manifest.get("projection", {"published": False})["published"]
+    return bool(data_files(manifest)) and (PROJECTION in manifest["files"]) == published
+
+
+def data_files(manifest: Manifest) -> list[str]:
+    """The files of published numbers in the order of their rows: one, or all of several parts; nothing otherwise."""
+    names = [name for name in manifest["files"] if name != PROJECTION]
+    parts = [part_name(number) for number in range(len(names))]
+    return names if names == [DATA] else parts if set(parts) == set(names) else []
+
+
+def part_name(number: int) -> str:
+    """The name of one of several files of published numbers."""
+    return f"part-{number:06d}.parquet"
 
 
 def _noise_fits(noise: str, facts: Manifest) -> bool:
@@ -133,7 +149,7 @@ def _noise_fits(noise: str, facts: Manifest) -> bool:
 def _graph_agrees(manifest: Manifest) -> bool:
     """Whether unit, ridge or noise, and files say the same thing."""
     mechanism, vertices = manifest["mechanism"], manifest["rows"]
-    fits = set(manifest["files"]) == {"data.parquet"} and manifest["guarantee"]["unit"] == "edge"
+    fits = set(manifest["files"]) == {DATA} and manifest["guarantee"]["unit"] == "edge"
     if manifest["kind"] == "graph-sketch":
         ridge = mechanism["ridge"]
         fits &= type(mechanism["rows"]) is int and manifest["numerics"] == "idealized" and ridge < vertices
@@ -317,7 +333,7 @@ unit = {guarantee.unit}, neighbours = {guarantee.neighbours},
 change = {guarantee.describe_change()}{"" if graph else f", projection = {guarantee.projection}"}.
 
 WHAT IS HERE
-data.parquet: {contents(manifest)}.{kept}
+{DATA if DATA in manifest["files"] else "part-*.parquet, one after the other"}: {contents(manifest)}.{kept}
 
 WHAT THE PROMISE DOES NOT COVER
 {_unprotected(manifest)} Other releases of the same data add up{charged}.

@@ -1,20 +1,21 @@
 """``release``: the one place where data, guarantee, mechanism and disk meet."""
 
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from sfumato import cells, storage
+from sfumato import check, storage
 from sfumato.budget import Quote, Request
 from sfumato.calibration import Calibrated, calibrate, least_epsilon
 from sfumato.edges import EdgeRows, open_edges
-from sfumato.errors import LedgerError, ParameterError, ReleaseError, SchemaError, SfumatoError
+from sfumato.engine import Engine, Ids, Local, with_ids
+from sfumato.errors import LedgerError, ParameterError, ReleaseError, SfumatoError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Account, Ledger, Reservation, schema_text
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
@@ -22,9 +23,10 @@ from sfumato.mechanism import Prepared, Published, Recipe
 from sfumato.mechanisms.graph import FROM_DATA
 from sfumato.mechanisms.synthetic import CLASSES_SHOWN
 from sfumato.releases.loading import AnyRelease, of_kind
-from sfumato.rows import Progress, Rows, TableRows, ignore
-from sfumato.schema import Schema, positions
+from sfumato.rows import Blocks, Progress, Rows, ignore
+from sfumato.schema import Schema
 from sfumato.secret import Secret
+from sfumato.spark import Spark
 from sfumato.tables import Table, open_table, part_of
 
 Budget: TypeAlias = Ledger | Account | str | Path | None  # a path or URL stands for its ledger's only dataset
@@ -38,26 +40,30 @@ def release(
     mechanism: Recipe,
     guarantee: Guarantee,
     ledger: Budget = None,
+    engine: Engine | str = "local",
     secret: Secret | None = None,
 ) -> AnyRelease:
     """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
     before a row is read. ``release_to`` streams to disk instead. ``ledger``: where it is charged, or a ledger with one
-    dataset; without one the release says that nothing was accounted for. ``secret`` is for tests; a release made with
-    the testing twin is marked as unprotected.
+    dataset; without one the release says that nothing was accounted for. ``engine``: local, spark, or one of the
+    classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests; a release made with the testing
+    twin is marked as unprotected.
     """
-    account = _account(ledger)
-    job = _Job.of(data, schema, mechanism, guarantee, secret).of_part(account)
-    with job.charged(account) as charge:
+    account, worker = _account(ledger), _engine(engine)
+    beside = Path(tempfile.gettempdir()) / "sfumato"
+    with worker.opened(data, beside) as still, ExitStack() as stack:
+        job = _Job.of(still, schema, mechanism, guarantee, secret, worker).of_part(account)
+        charge = stack.enter_context(job.charged(account))
         published = job.run(ignore, charge)
-        parts = list(job.blocks(published))
+        parts = list(with_ids(published.blocks, job.ids(published)))
         if not parts:
             raise ReleaseError("the data have no rows, so there is nothing to release")
         columns = np.concatenate([block for block, _ in parts], axis=1)
         ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
         manifest = complete(job.fields(published, columns.shape[1], charge) | {"files": {}})
-        made = of_kind(manifest, columns, published.matrix, ids)
+        made = of_kind(manifest, columns.astype(storage.memory_type(manifest), copy=False), published.matrix, ids)
         if charge is not None:
             charge.commit(manifest)
     return made
@@ -71,6 +77,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
     mechanism: Recipe,
     guarantee: Guarantee,
     ledger: Budget = None,
+    engine: Engine | str = "local",
     progress: Progress = ignore,
     secret: Secret | None = None,
 ) -> Manifest:
@@ -79,15 +86,17 @@ def release_to(  # noqa: PLR0913 - everything meets here
     Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
     all pairs of them, and for graphs).
     """
-    account = _account(ledger)
-    job = _Job.of(data, schema, mechanism, guarantee, secret).of_part(account)
+    account, worker = _account(ledger), _engine(engine)
     storage.check_free(Path(path))
-    with job.charged(account) as charge, storage.new_folder(Path(path)) as folder:
+    with worker.opened(data, Path(path)) as still, ExitStack() as stack:
+        job = _Job.of(still, schema, mechanism, guarantee, secret, worker).of_part(account)
+        charge = stack.enter_context(job.charged(account))
+        folder = stack.enter_context(storage.new_folder(Path(path)))
         published = job.run(progress, charge)
-        rows = storage.write_numbers(folder, published.names, job.blocks(published))
+        written = worker.write(folder, published.names, published.blocks, job.ids(published))
         if published.matrix is not None:
             storage.write_projection(folder, published.matrix)
-        manifest = storage.finish(folder, job.fields(published, rows, charge))
+        manifest = storage.finish(folder, job.fields(published, written.rows, charge), written.files)
     if charge is not None:
         _commit(charge, manifest, path)
     return manifest
@@ -115,7 +124,7 @@ def price(
     account = _account(ledger)
     if account is None:
         raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
-    return account.price(_Job.of(data, schema, mechanism, guarantee, None).request())
+    return account.price(_Job.of(data, schema, mechanism, guarantee, None, Local()).request())
 
 
 def source_of(data: Any) -> str:
@@ -132,16 +141,23 @@ class _Job:
     origin: str
     source: Table | EdgeRows
     secret: Secret
+    engine: Engine
 
     @classmethod
     def of(
-        cls, data: Any, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee, secret: Secret | None
+        cls,
+        data: Any,
+        schema: Schema | None,
+        mechanism: Recipe,
+        guarantee: Guarantee,
+        secret: Secret | None,
+        engine: Engine,
     ) -> "_Job":
         if schema is None and guarantee.unit != "edge":
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
-        return cls(mechanism, calibrated, source_of(data), source, Secret.fresh() if secret is None else secret)
+        return cls(mechanism, calibrated, source_of(data), source, secret or Secret.fresh(), engine)
 
     @property
     def schema(self) -> Schema | None:
@@ -209,16 +225,19 @@ class _Job:
 
     def _rows(self, progress: Progress) -> Rows:
         if isinstance(self.source, EdgeRows):
-            return replace(self.source, progress=progress)
+            if self.source.blocks is None or isinstance(self.engine, Local):
+                return replace(self.source, progress=progress)
+            return self.engine.rows(self.source.blocks, progress)
         assert self.schema is not None
-        return TableRows(self.source, self.schema, progress=progress)
+        width = getattr(self.calibrated.mechanism, "dimension", 1)
+        blocks = Blocks.of(self.source, self.schema, width=width, memory=self.engine.memory)
+        return self.engine.rows(blocks, progress)
 
-    def blocks(self, published: Published) -> Iterator[tuple[NDArray[Any], pa.Array | None]]:
-        """Published blocks, each with the public ids of its rows."""
-        table = self.source if published.by_record and isinstance(self.source, Table) else None
-        ids = None if table is None or self.schema is None else _ids(table, self.schema)
-        for block in published.blocks:
-            yield block, None if ids is None else ids.take(block.shape[1])
+    def ids(self, published: Published) -> Ids | None:
+        """The public ids of the published rows, if they have any."""
+        if not published.by_record or not isinstance(self.source, Table) or self.schema is None:
+            return None
+        return Ids.of(self.source, self.schema)
 
     def fields(self, published: Published, rows: int, charge: Reservation | None) -> Manifest:
         """Everything the manifest says but what depends on the files; facts that name the rows go before a count."""
@@ -240,31 +259,6 @@ class _Job:
         return shared | published.facts | {"warnings": warnings}
 
 
-class _Ids:
-    """Public ids, read beside the blocks in pieces of any size."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches, self._left = batches, pa.array([], pa.string())
-
-    def take(self, count: int) -> pa.Array:
-        while len(self._left) < count:
-            self._left = pa.concat_arrays([self._left, cells.as_text(next(self._batches).column(0))])
-        taken, self._left = self._left[:count], self._left[count:]
-        return taken
-
-
-def _ids(table: Table, schema: Schema) -> _Ids | None:
-    if schema.id_column is None or table.source in ("numpy array", "sparse matrix"):
-        return None
-    name = schema.id_column.name
-    positions(table.schema.names, [name])
-    kind = table.schema.field(name).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_integer(kind) or cells.is_text(kind)):
-        raise SchemaError(f"the id column {name!r} is of type {kind} in the data: ids are texts or whole numbers")
-    return _Ids(table.blocks([name], 1 << 16))
-
-
 def _account(ledger: Budget) -> Account | None:
     if ledger is None or isinstance(ledger, Account):
         return ledger
@@ -278,3 +272,10 @@ def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None)
         yield FROM_BOUNDS
     if not secret.protected:
         yield "made with test noise: this release protects nobody"
+
+
+def _engine(engine: Engine | str) -> Engine:
+    if not isinstance(engine, str):
+        return engine
+    check.one_of(("local", "spark"), engine=engine)
+    return Local() if engine == "local" else Spark()

@@ -1,20 +1,26 @@
 """The engine interface: private rows as lazy blocks, and two things to do with them, ``map`` and ``sum``.
 
 A mechanism never sees a file or a table, only encoded blocks of shape (columns, rows) and the position of their first
-row. Blocks are worked on by a few threads and come back in order; at most a handful exist at once, so that memory does
-not grow with the number of rows.
+row. Where blocks begin and end depends on the widths of the data and of the release and on a budget of memory, all of
+them public, and never on the engine, so every engine hands out the same blocks. Here they are worked on by a few
+threads and come back in order; at most a handful exist at once, so that memory does not grow with the number of rows.
 """
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from sfumato import check
+from sfumato.errors import ParameterError
 from sfumato.lattice import Total
 from sfumato.schema import Schema
 from sfumato.tables import Table
@@ -24,7 +30,10 @@ Integers = NDArray[np.int64]
 Result = TypeVar("Result")
 Progress = Callable[[int], None]
 
-_CELLS = 1 << 21  # of one block: 16 MiB of doubles
+MEMORY = 1 << 30  # bytes, unless told otherwise
+_MOST_ROWS = 1 << 16  # of one block
+_CELLS_PER_BYTE = 2.0**-9  # numbers of one block for each byte of memory: 16 MiB of doubles for 1 GiB
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
 
 class Rows(Protocol):
@@ -47,14 +56,61 @@ def ignore(rows: int) -> None:
     del rows
 
 
-class TableRows:
-    """Rows of a table on this machine, encoded by a schema."""
+def memory_size(text: str | int) -> int:
+    """Bytes, from a number of them or a text such as ``512MiB`` or ``2GB``; at least 16 MiB."""
+    found = re.fullmatch(r"\s*([0-9]{1,15})\s*([KMG]?I?)B?\s*", str(text).upper())
+    if found is None or found[2] not in _UNITS:
+        raise check.fail("memory", text, "a size such as 512MiB or 2GB")
+    size = int(found[1]) * _UNITS[found[2]]
+    if size < 1 << 24:
+        raise check.fail("memory", text, "at least 16MiB")
+    return size
+
+
+def block_rows(dim: int, memory: int = MEMORY) -> int:
+    """How many rows a block holds, for the larger of the widths of the data and of the release."""
+    return max(1, min(_MOST_ROWS, int(memory * _CELLS_PER_BYTE) // dim))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """A table cut into blocks of ``size`` rows, each encoded by itself to ``dim`` columns: what an engine works on."""
+
+    table: Table
+    columns: tuple[str, ...]
+    size: int
+    dim: int
+    encode: Callable[[pa.RecordBatch], Floats] = field(repr=False)
+
+    @classmethod
+    def of(cls, table: Table, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
+        """Blocks of a table as a schema encodes it; ``width``: of the release."""
+        dim = schema.encoding.dim
+        names = tuple(column.name for column in schema.data_columns)
+        return cls(table, names, block_rows(max(dim, width), memory), dim, schema.encode)
+
+    def within(self, start: int, stop: int) -> "Blocks":
+        """The blocks from one that begins with row ``start`` to one that ends before row ``stop``."""
+        if start % self.size:
+            raise ParameterError(f"a range of blocks begins with a block of {self.size} rows, got start={start}")
+        return Blocks(self.table.within(start, stop), self.columns, self.size, self.dim, self.encode)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.table.blocks(self.columns, self.size)
+
+    def empty(self) -> Floats:
+        """A block without rows."""
+        return np.empty((self.dim, 0))
+
+
+class LocalRows:
+    """Blocks worked on by threads of this process; ``first`` is the position of their first row."""
 
     def __init__(
-        self, table: Table, schema: Schema, *, progress: Progress = ignore, threads: int | None = None
+        self, blocks: Blocks, *, first: int = 0, progress: Progress = ignore, threads: int | None = None
     ) -> None:
-        self.table, self.schema, self.progress = table, schema, progress
-        self.threads = threads or min(4, os.cpu_count() or 1)
+        self.blocks, self.first, self.progress = blocks, first, progress
+        self.threads = threads or min(4, _cores())
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
         """Run over the blocks with a few threads; NumPy and BLAS release the interpreter while they work."""
@@ -64,19 +120,22 @@ class TableRows:
 
     def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
         """Add up over the blocks, worked on by a few threads; progress counts rows that are published, so not these."""
+        total = self.total(function)
+        return function(0, self.blocks.empty()) if total is None else total.int64()
+
+    def total(self, function: Callable[[int, Floats], Integers]) -> Total | None:
+        """The same, however large; None without blocks."""
         total: Total | None = None
         for _, result in self._results(function):
             total = (Total(result.shape) if total is None else total).add(result)
-        return function(0, np.empty((self.schema.encoding.dim, 0))) if total is None else total.int64()
+        return total
 
     def _results(self, function: Callable[[int, Floats], Result]) -> Iterator[tuple[int, Result]]:
-        """The number of rows and the result of each block, in order."""
-        names = [column.name for column in self.schema.data_columns]
-        size = max(256, min(1 << 16, _CELLS // self.schema.encoding.dim))
-        with ThreadPoolExecutor(self.threads) as pool:
+        """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
             waiting: deque[tuple[int, Future[Result]]] = deque()
-            position = 0
-            for batch in self.table.blocks(names, size):
+            position = self.first
+            for batch in self.blocks:
                 waiting.append((batch.num_rows, pool.submit(self._one, function, position, batch)))
                 position += batch.num_rows
                 if len(waiting) > self.threads:
@@ -85,8 +144,22 @@ class TableRows:
                 yield _finished(*waiting.popleft())
 
     def _one(self, function: Callable[[int, Floats], Result], position: int, batch: pa.RecordBatch) -> Result:
-        return function(position, self.schema.encode(batch))
+        return function(position, self.blocks.encode(batch))
+
+
+class TableRows(LocalRows):
+    """Rows of a table on this machine, encoded by a schema."""
+
+    def __init__(
+        self, table: Table, schema: Schema, *, progress: Progress = ignore, threads: int | None = None
+    ) -> None:
+        super().__init__(Blocks.of(table, schema), progress=progress, threads=threads)
 
 
 def _finished(rows: int, future: "Future[Result]") -> tuple[int, Result]:
     return rows, future.result()
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

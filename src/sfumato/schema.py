@@ -154,8 +154,11 @@ class Schema:
         places = positions(batch.schema.names, [c.name for c in columns])
         out, row = np.empty((sum(c.width for c in columns), batch.num_rows)), 0
         for column, place in zip(columns, places, strict=True):
-            start = 0
-            for chunk in cells.chunks(batch.column(place)):
+            start, array = 0, batch.column(place)
+            if isinstance(column, Real) and cells.copied(array, out[row]):
+                row += 1
+                continue
+            for chunk in cells.chunks(array):
                 block = out[row : row + column.width, start : start + len(chunk)]
                 cells.fill(block, cells.read(chunk, column), column)
                 start += len(chunk)

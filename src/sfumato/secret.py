@@ -1,7 +1,7 @@
 """Randomness: ChaCha20 keystreams, keyed by the operating system for noise and by a public seed for projections.
 
-A ``Secret`` is the key of one release and never leaves the process. Each block of a release draws from its own
-keystream, whose key is a pseudorandom function of the secret and everything the block's noise may depend on: the
+A ``Secret`` is the key of one release and never leaves the processes that make it. Each block of a release draws from
+its own keystream, whose key is a pseudorandom function of the secret and of all that the noise may depend on: the
 mechanism's parameters, the block's position and the block's integers. So a block that is computed again at the same
 place repeats its noise, and anything else gets noise that is independent of it. Content alone would not do: two equal
 blocks would share their noise and reveal it. A secret serves one release of one fixed input, of which one output is
@@ -16,7 +16,7 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -98,6 +98,12 @@ class Secret:
     def announced(self, before: Callable[[], None]) -> Self:
         """The same key, but ``before`` is called, every time, before anything is drawn from it; it may refuse."""
         return replace(self, _before=before)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The key as workers of this release on other machines get it: announced here first, as they cannot."""
+        if self._before is not None:
+            self._before()
+        return type(self), (self._key, self.protected)
 
     def words(self, *context: Context) -> Words:
         """The stream that belongs to a context: parameters, positions, and the integers that will get the noise."""

@@ -7,8 +7,9 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,14 @@ from scipy import sparse
 from sfumato import manifest as manifests
 from sfumato import scatter
 from sfumato.errors import ReleaseError
-from sfumato.manifest import Manifest
+from sfumato.manifest import DATA, PROJECTION, Manifest
 from sfumato.tables import ParquetSink
 
-DATA, PROJECTION, MANIFEST = "data.parquet", "projection.parquet", "manifest.json"
+MANIFEST = "manifest.json"
 _ID = "id"
 _GRAPHS = {"graph-sketch": (), "graph-noise": ("weight",), "graph-responses": ("edge",)}
 _TYPES = {"responses": pa.int32(), "graph-sketch": pa.float32(), "graph-responses": pa.int8()}
+Block: TypeAlias = tuple[NDArray[Any], pa.Array | None]  # numbers, and the public ids of their rows
 _PAIRS = ("distances", "graph-noise", "graph-responses")  # one row for each pair of records or vertices
 
 
@@ -73,24 +75,42 @@ def column_names(manifest: Manifest) -> tuple[str, ...]:
     return (*numbers, "label") if kind == "synthetic" and "label" in manifest["mechanism"] else numbers
 
 
-def write_numbers(
-    folder: Path, names: Sequence[str], blocks: Iterable[tuple[NDArray[np.generic], pa.Array | None]]
-) -> int:
-    """Write (columns, rows) blocks, with public ids if there are any, as data.parquet; returns the number of rows."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows were written, and digest and size of each file, as the manifest lists them."""
+
+    rows: int
+    files: dict[str, dict[str, Any]]
+
+
+def write_numbers(folder: Path, names: Sequence[str], blocks: Iterable[Block]) -> Written:
+    """Write (columns, rows) blocks, with public ids if there are any, as data.parquet."""
+    rows, facts = write_part(folder / DATA, names, blocks)
+    if rows == 0:
+        raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
+    return Written(rows, {DATA: facts})
+
+
+def write_part(path: Path, names: Sequence[str], blocks: Iterable[Block]) -> tuple[int, dict[str, Any]]:
+    """Write blocks to one Parquet file; the number of rows, and digest and size. Without rows there is no file."""
     rows, sink = 0, None
     try:
         for block, ids in blocks:
             arrays = ([ids] if ids is not None else []) + [pa.array(column) for column in block]
             batch = pa.RecordBatch.from_arrays(arrays, ([_ID] if ids is not None else []) + list(names))
-            sink = sink or ParquetSink(folder / DATA, batch.schema).__enter__()
+            sink = sink or ParquetSink(path, batch.schema).__enter__()
             sink.write(batch)
             rows += block.shape[1]
     finally:
         if sink is not None:
             sink.__exit__(None, None, None)
-    if rows == 0:
-        raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
-    return rows
+    return rows, {} if sink is None else sink.written
+
+
+def number_type(manifest: Manifest) -> pa.DataType:
+    """The type of the published numbers of a release."""
+    stated = {"float32": pa.float32(), "float64": pa.float64()}.get(manifest.get("lattice", {}).get("numbers"))
+    return stated or _TYPES.get(manifest["kind"], pa.float64())
 
 
 def write_projection(folder: Path, matrix: Any) -> None:
@@ -104,10 +124,16 @@ def write_projection(folder: Path, matrix: Any) -> None:
     pq.write_table(table, folder / PROJECTION, use_dictionary=False)
 
 
-def finish(folder: Path, fields: Manifest) -> Manifest:
-    """Add digests of the files, the manifest, the page in plain words and the registry draft."""
-    files = {p.name: {"sha256": _sha256(p), "bytes": p.stat().st_size} for p in sorted(folder.iterdir())}
-    manifest = manifests.complete(fields | {"files": files})
+def memory_type(manifest: Manifest) -> np.dtype[Any]:
+    """Their type in an analyst's hands: what was stored in single precision to save room is computed with in double."""
+    return np.dtype("f8" if "numbers" in manifest.get("lattice", {}) else number_type(manifest).to_pandas_dtype())
+
+
+def finish(folder: Path, fields: Manifest, files: dict[str, dict[str, Any]]) -> Manifest:
+    """Add the digests that are not known yet, the manifest, the page in plain words and the registry draft."""
+    others = {p for p in folder.iterdir() if p.name not in files}
+    found = {p.name: {"sha256": _sha256(p), "bytes": p.stat().st_size} for p in others}
+    manifest = manifests.complete(fields | {"files": dict(sorted((files | found).items()))})
     (folder / MANIFEST).write_text(manifests.to_json(manifest), encoding="utf-8")
     (folder / "README.txt").write_text(manifests.plain_words(manifest), encoding="utf-8")
     (folder / "registry.yaml").write_text(manifests.registry_entry(manifest), encoding="utf-8")
@@ -136,21 +162,26 @@ def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
 
 def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:
     """The published numbers, (columns, rows), and the public ids; form and size are checked before they are read."""
-    names = column_names(manifest)
-    file = _open_parquet(path / DATA)
-    kind = _TYPES.get(manifest["kind"], pa.float64())
+    names, kind = column_names(manifest), number_type(manifest)
     wanted = pa.schema([(name, kind) for name in names])
     with_ids = pa.schema([(_ID, pa.string()), *wanted])
-    found = file.schema_arrow.remove_metadata()
+    files = [_open_parquet(path / name) for name in manifests.data_files(manifest)]
+    found = [file.schema_arrow.remove_metadata() for file in files]
     count = _count(manifest)
-    if file.metadata.num_rows != count or not (found.equals(wanted) or found.equals(with_ids)):
-        raise _contradicted(path / DATA)
-    columns = np.empty((len(names), count), kind.to_pandas_dtype())
-    for name, row in zip(names, columns, strict=True):
-        row[:] = _column(file, name, path).to_numpy(zero_copy_only=False)
+    if sum(file.metadata.num_rows for file in files) != count:
+        raise _contradicted(path)
+    if not (all(f.equals(wanted) for f in found) or all(f.equals(with_ids) for f in found)):
+        raise _contradicted(path)
+    columns = np.empty((len(names), count), memory_type(manifest))
+    stop = 0
+    for file in files:
+        start, stop = stop, stop + file.metadata.num_rows
+        for name, row in zip(names, columns, strict=True):
+            row[start:stop] = _column(file, name, path).to_numpy(zero_copy_only=False)
     if not np.isfinite(columns).all():
-        raise _contradicted(path / DATA)
-    return columns, _column(file, _ID, path) if found.equals(with_ids) else None
+        raise _contradicted(path)
+    ids = [_column(file, _ID, path) for file in files] if found[0].equals(with_ids) else None
+    return columns, ids and pa.concat_arrays(ids)
 
 
 def _count(manifest: Manifest) -> int:

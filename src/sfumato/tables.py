@@ -4,6 +4,8 @@ Files are streamed, so memory does not grow with the number of rows. No error qu
 damaged data is replaced, and dropped rather than chained. pandas, polars and SciPy are never imported here.
 """
 
+import hashlib
+import io
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +45,18 @@ class Table:
     rows: int | None
     source: str
     _read: Callable[[tuple[str, ...], int], Batches] = field(repr=False)
+    _within: Callable[[int, int], "Table"] | None = field(default=None, repr=False)
+
+    def within(self, start: int, stop: int) -> "Table":
+        """The rows from ``start`` to before ``stop``, without reading the others; only Parquet files allow it."""
+        if self._within is None:
+            raise SchemaError(f"{self.source}: only Parquet files can be read from the middle")
+        return self._within(start, stop)
+
+    @property
+    def divisible(self) -> bool:
+        """Whether any range of rows can be read by itself."""
+        return self._within is not None
 
     def blocks(self, columns: Sequence[str], rows: int) -> Batches:
         """The named columns in blocks of exactly ``rows`` rows, the last one shorter, however the source is laid out.
@@ -171,22 +185,46 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _open_parquet(parts: list[Path], source: str) -> Table:
-    rows, first = 0, None
+    counts, first = [], None
     for part in parts:
         footer = _attempt(lambda p=part: _footer(p), f"{part}: not a Parquet file that can be read")  # type: ignore[misc]
-        rows, schema = rows + footer[0], footer[1]
+        counts.append(footer[0])
+        schema = footer[1]
         first = schema if first is None else first
         if (schema.names, schema.types) != (first.names, first.types):
             raise SchemaError(f"{part}: its columns have other names or types than those of {parts[0].name}")
+    return _of_parts(list(zip(parts, counts, strict=True)), first, source, 0, sum(counts))
+
+
+def _of_parts(parts: list[tuple[Path, int]], schema: pa.Schema, source: str, start: int, stop: int) -> Table:
+    """The rows of Parquet files, in order, from ``start`` to before ``stop``."""
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
-        for part in parts:
-            # pre_buffer would hold all that is still to come of the file
-            with pq.ParquetFile(part, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file:
-                for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
-                    yield batch.select(list(columns))
+        before = 0
+        for part, count in parts:
+            if before < stop and before + count > start:
+                yield from _part_within(part, columns, rows, start - before, stop - before)
+            before += count
 
-    return Table(first, rows, source, read)
+    def within(a: int, b: int) -> Table:
+        return _of_parts(parts, schema, source, min(start + a, stop), min(start + b, stop))
+
+    return Table(schema, stop - start, source, read, within)
+
+
+def _part_within(part: Path, columns: tuple[str, ...], rows: int, start: int, stop: int) -> Batches:
+    # pre_buffer would hold all that is still to come of the file
+    with pq.ParquetFile(part, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file:
+        ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)], dtype=np.int64)
+        groups = [i for i, end in enumerate(ends) if end > start and (i == 0 or ends[i - 1] < stop)]
+        position = int(ends[groups[0] - 1]) if groups and groups[0] > 0 else 0
+        for batch in file.iter_batches(batch_size=rows, columns=list(columns), row_groups=groups):
+            low, high = max(start - position, 0), min(stop - position, batch.num_rows)
+            position += batch.num_rows
+            if low < high:
+                yield batch.slice(low, high - low).select(list(columns))
+            if position >= stop:
+                break
 
 
 def _footer(path: Path) -> tuple[int, pa.Schema]:
@@ -341,15 +379,22 @@ class ParquetSink:
     """A Parquet file written batch by batch: ``with ParquetSink(path, schema) as sink: sink.write(batch)``.
 
     Without compression (zstd took four times as long to write noisy lattice numbers, and saved about half the room),
-    without minima and maxima, and removed again if the block is left by an error.
+    without minima and maxima, and removed again if the block is left by an error. ``sha256`` and ``bytes`` of what was
+    written are known once it is closed.
     """
 
     def __init__(self, path: str | Path, schema: pa.Schema) -> None:
         self.path = Path(path)
         texts = [f.name for f in schema if not pa.types.is_floating(f.type)]
+        self._file = _Hashed(self.path)
         self._writer = pq.ParquetWriter(
-            self.path, schema, compression="none", use_dictionary=texts or False, write_statistics=False
+            self._file, schema, compression="none", use_dictionary=texts or False, write_statistics=False
         )
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """Digest and size of the file."""
+        return {"sha256": self._file.digest.hexdigest(), "bytes": self._file.size}
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of a batch."""
@@ -361,6 +406,35 @@ class ParquetSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
         if kind is not None:
             self.path.unlink(missing_ok=True)
+
+
+class _Hashed(io.RawIOBase):
+    """A new file that hashes what is written to it, while it is at hand."""
+
+    def __init__(self, path: Path) -> None:
+        self._raw, self.digest, self.size = path.open("wb"), hashlib.sha256(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.size
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        self.size += len(data)
+        return self._raw.write(data)
+
+    def flush(self) -> None:
+        if not self._raw.closed:
+            self._raw.flush()
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
+    from sfumato.engine import Engine
     from sfumato.guarantee import Guarantee
     from sfumato.ledger import Account
 
@@ -87,6 +88,29 @@ def account(options: Any) -> "Account | None":
 
     choices = {"part": options.part, "convert": options.convert, "exceptions": options.exceptions}
     return Ledger(options.ledger).account(options.dataset, **choices)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """The options that say where the work is done."""
+    parser.add_argument("--engine", choices=("local", "spark"), default="local", help="default local")
+    parser.add_argument("--master", help="of Spark, as it writes them: local[2], spark://host:7077, yarn, ...")
+    parser.add_argument("--memory", default="1GiB", help="for the rows at work, at once (default 1GiB)")
+
+
+def engine(options: Any) -> "Engine":
+    """The engine that the options name."""
+    from sfumato.rows import memory_size
+
+    memory = memory_size(options.memory)
+    if options.engine == "spark":
+        from sfumato.spark import Spark
+
+        return Spark(master=options.master, memory=memory)
+    if options.master is not None:
+        raise ParameterError("--master is Spark's: it needs --engine spark")
+    from sfumato.engine import Local
+
+    return Local(memory=memory)
 
 
 def promise(options: Any) -> "Guarantee":

@@ -5,7 +5,17 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.asking import summary
-from sfumato.commands.parsing import account, add_account, add_promise, command, finite, promise, tell
+from sfumato.commands.parsing import (
+    account,
+    add_account,
+    add_engine,
+    add_promise,
+    command,
+    engine,
+    finite,
+    promise,
+    tell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +59,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, help="folder to make")
     add_promise(parser)
     add_account(parser)
+    add_engine(parser)
 
 
 def _add_sketch(kinds: Any) -> None:
@@ -249,6 +260,7 @@ def _add_graph(kinds: Any) -> None:
     parser.add_argument("--failure-probability", type=float, help="... and with which probability it may be further")
     parser.add_argument("--mechanism", choices=("sketch", "noise", "response"), default="sketch", help="default sketch")
     add_account(parser)
+    add_engine(parser)
 
 
 def _graph(options: Any) -> None:
@@ -358,6 +370,7 @@ def _make(
     if getattr(options, "pricing", False):
         _quote(options, terms)
         return
+    terms["engine"] = engine(options)
     with ProgressLine(None if schema is None else open_table(options.data, schema).rows) as progress:
         made = release_to(options.out, options.data, progress=progress, **terms)
     told = {"release": options.out, "manifest": made} | (facts or {})

@@ -34,6 +34,7 @@ from sfumato.secret import Secret
 
 Noise = Literal["laplace", "gaussian"]
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid
+_SINGLE = 12  # numbers up to 2^12 noise scales are published in single precision: it errs by 2^-12 of the scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,13 +230,15 @@ class PreparedSketch:
         draw = noise.laplace if self.order == 1 else noise.gaussian
         parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
         integers = _exact_rows(self.schema, self.projection, self.shift)
-        unit, offset = self.unit, self.offset[:, None]
+        unit, offset, precision = self.unit, self.offset[:, None], self.precision(level)
 
-        def one(position: int, block: Floats) -> Floats:
+        def one(position: int, block: Floats) -> NDArray[np.floating]:
             exact = integers(block)
             words = secret.words(parameters, position, exact)
             exact += draw(words, exact.size, scale).reshape(exact.shape)
-            return np.asarray(exact * unit + offset)
+            numbers = exact * unit
+            numbers += offset
+            return numbers.astype(precision, copy=False)
 
         matrix = self.projection.matrix() if self.recipe.publish_projection else None
         names = tuple(f"z{i}" for i in range(self.dimension))
@@ -264,8 +267,20 @@ class PreparedSketch:
                 "projection_bits": self.projection.projection_bits,
                 "shift": self.shift,
                 "unit": self.unit,
+                "numbers": self.precision(level),
             },
         }
+
+    def precision(self, level: float) -> Literal["float32", "float64"]:
+        """The type of the published numbers: single precision where its error vanishes in the noise.
+
+        Rounding what the noise has protected is post-processing. The choice depends on public bounds alone.
+        """
+        scale = self.scale(level) * self.unit
+        reach = abs(self.projection.entries).sum(axis=0).max() * 2.0**self.projection.input_bits * self.projection.unit
+        largest = float(np.abs(self.offset).max()) + float(reach)
+        fits = scale > 2.0**-100 and max(largest, scale * 2.0**_SINGLE) < 2.0**100
+        return "float32" if fits and largest <= scale * 2.0**_SINGLE else "float64"
 
     @property
     def offset(self) -> Floats:

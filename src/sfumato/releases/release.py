@@ -66,10 +66,11 @@ class Release:
         made = ("format", "version", "software", "digest", "files")
         fields = {key: value for key, value in self.manifest.items() if key not in made}
         with storage.new_folder(Path(path)) as folder:
-            storage.write_numbers(folder, storage.column_names(self.manifest), [(self.columns, self.ids)])
+            numbers = self.columns.astype(storage.number_type(self.manifest).to_pandas_dtype(), copy=False)
+            written = storage.write_numbers(folder, storage.column_names(self.manifest), [(numbers, self.ids)])
             if self.projection is not None:
                 storage.write_projection(folder, self.projection)
-            storage.finish(folder, fields)
+            storage.finish(folder, fields, written.files)
 
     def _pairs(self, first: Index, second: Index) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         a, b = self._check(first), self._check(second)
