@@ -4,8 +4,8 @@ What a cell means is what ``cells.read`` says of its text. Arrow's own reading o
 on every cell that Arrow accepts; a piece with a cell that Arrow does not accept is read as text. So neither the piece a
 cell is in nor the cells beside it change what it means, and no cell raises an error.
 
-Pieces end where a row ends for certain: at a line end with no quote before it in the piece but those of cells quoted
-from end to end on one line. From the first piece with another quote on, the file is read in one go.
+Pieces end where a row ends for certain: at a line end with no quotes before it in the piece but the first and last
+characters of cells. Where there are others for longer than a block, the rest of the file is read in one go.
 """
 
 import codecs
@@ -29,7 +29,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 _BLOCK = 1 << 23  # bytes; a row has to fit
 _PIECE = 1 << 20  # bytes at least, small enough for a cache
 _CELLS = 1 << 13  # bytes of a piece for each column, so that columns are long enough
-_QUOTED = re.compile(rb'(?:^|(?<=,))"[^"\r\n]*"(?=[,\r\n]|\Z)', re.MULTILINE)
+_QUOTED = re.compile(rb'(?:^|(?<=,))"[^"]*"(?=[,\r\n])', re.MULTILINE)
 
 
 def guess(path: Path) -> pa.Schema:
@@ -55,8 +55,8 @@ def read(path: Path, columns: Sequence[str], reals: Mapping[str, Real], width: i
         pieces = _Pieces(file, min(_BLOCK, max(_PIECE, _CELLS * width)))
         waiting: deque[Future[list[pa.RecordBatch]]] = deque()
         for piece in pieces:
-            waiting.append(pool.submit(how.piece, piece))
-            if len(waiting) > 2 * threads:
+            waiting.append(pool.submit(how.piece, pieces.header, piece))
+            if len(waiting) > threads:
                 yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()
@@ -77,12 +77,16 @@ def _with_line(path: Path) -> Any:
 
 
 def _certain(lines: bytes) -> bool:
-    """Whether every quote opens or closes a cell on one line, so that every line end ends a row."""
+    """Whether every quote in these lines opens or closes a cell; then, as their beginning begins a row, their end ends one.
+
+    By induction: the first quote opens a cell, as it stands where one begins; the cell ends at the next, as there is
+    no other within it and a separator behind it; and so on.
+    """
     return b'"' not in lines or lines.count(b'"') == 2 * len(_QUOTED.findall(lines))
 
 
 class _Pieces:
-    """Whole rows of a file, each piece under the header, as long as row ends are certain; then ``rest`` is left."""
+    """Pieces of whole rows of a file below its ``header``, as long as row ends are certain; then ``rest`` is left."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
@@ -96,13 +100,12 @@ class _Pieces:
     def __iter__(self) -> Iterator[bytes]:
         while self._cut and len(self.rest) < _BLOCK and (more := self._file.read(self._size)):
             end = more.rfind(b"\n") + 1
-            lines = b"".join((self.header, self.rest, memoryview(more)[:end]))
-            self._cut = not end or _certain(lines)
-            if not end or not self._cut:
-                self.rest += more
-            else:
+            lines = self.rest + more[:end]
+            if end and _certain(lines):
                 self.rest = more[end:]
                 yield lines
+            else:
+                self.rest += more
 
 
 class _Joined:
@@ -145,8 +148,9 @@ class _Reading:
         )
         return cls(quick, careful, _parsing(empty_rows=empty_rows), tuple(reals.get(name) for name in columns))
 
-    def piece(self, content: bytes) -> list[pa.RecordBatch]:
-        """The rows of a piece of a file."""
+    def piece(self, header: bytes, lines: bytes) -> list[pa.RecordBatch]:
+        """The rows of a piece of a file; below its header, a mark of byte order in a cell is not taken for one."""
+        content = header + lines
         options = pv.ReadOptions(use_threads=False, block_size=len(content) + 1)
         try:
             return list(pv.read_csv(pa.BufferReader(content), options, self.parsing, self.quick).to_batches())
