@@ -77,7 +77,7 @@ def _with_line(path: Path) -> Any:
 
 
 def _certain(lines: bytes) -> bool:
-    """Whether every quote in these lines opens or closes a cell; then, as their beginning begins a row, their end ends one.
+    """Whether every quote in these lines opens or closes a cell: then they end with a row, if they begin with one.
 
     By induction: the first quote opens a cell, as it stands where one begins; the cell ends at the next, as there is
     no other within it and a separator behind it; and so on.
