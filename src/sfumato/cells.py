@@ -24,6 +24,20 @@ def chunks(array: Any) -> list[Any]:
     return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
 
 
+def numbers(array: Any) -> NDArray[Any]:
+    """Numbers of Arrow as those of NumPy, looked at where they are if none is missing.
+
+    Not by ``to_numpy`` then, which imports pandas if it is there, and that takes longer than many a release.
+    """
+    return np.from_dlpack(array) if array.null_count == 0 else np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def arrow(values: NDArray[Any]) -> Any:
+    """Numbers of NumPy as those of Arrow, where they are; not by ``pa.array``, for the same reason."""
+    held = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(held.dtype), held.size, [None, pa.py_buffer(held)])
+
+
 def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
     """Write what was read into the rows of the matrix that belong to the column."""
     if isinstance(column, Category):
@@ -93,7 +107,7 @@ def is_number(kind: pa.DataType) -> bool:
 def _real_from_numbers(array: Any, _: DataColumn) -> NDArray[Any]:
     if not (types.is_integer(array.type) or types.is_floating(array.type)):
         array = array.cast(pa.float64())
-    return np.asarray(array.to_numpy(zero_copy_only=False))
+    return numbers(array)
 
 
 def _flag_from_numbers(array: Any, column: DataColumn) -> Floats:

@@ -167,5 +167,5 @@ class _Reading:
 
     def _numbers(self, texts: pa.RecordBatch) -> pa.RecordBatch:
         pairs = zip(texts.columns, self.reals, strict=True)
-        arrays = [text if real is None else pa.array(cells.read(text, real), pa.float64()) for text, real in pairs]
+        arrays = [text if real is None else cells.arrow(cells.read(text, real)) for text, real in pairs]
         return pa.RecordBatch.from_arrays(arrays, names=texts.schema.names)
