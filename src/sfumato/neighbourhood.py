@@ -84,7 +84,7 @@ def _closest(table: Floats, points: Floats, own: Indices | None, k: int, block: 
 
     Ranked by |r|^2 - 2 p.r, one product for each block; after the first, few are below the worst that is kept.
     """
-    width = max(k + 1, min(block, _SCORES // len(points)))  # a row more than wanted, as one may be the query's own
+    width = max(k, min(block, _SCORES // len(points)))
     queries = np.column_stack([-2 * points, np.ones(len(points))])
     squared, indices = np.empty((len(points), k)), np.empty((len(points), k), np.int64)
     for start in range(0, len(table), width):
