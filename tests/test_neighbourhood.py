@@ -40,6 +40,20 @@ def test_nearest_rows_are_those_of_brute_force_for_every_block(block):
     assert found.squared == pytest.approx(squared - 5 * 0.25, abs=1e-12)
 
 
+@pytest.mark.parametrize("scores", [1, 100, 1 << 21])
+def test_rows_that_tie_are_found_wherever_blocks_end(scores, monkeypatch):
+    monkeypatch.setattr("sfumato.neighbourhood._SCORES", scores)
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 3, (400, 3)).astype(float)  # exact in doubles, and many of them alike
+    own = np.arange(0, 400, 7)
+    found = nearest(rows, own, 8, NOISE)
+    squared = ((rows[own][:, None] - rows[None]) ** 2).sum(axis=2)
+    squared[np.arange(len(own)), own] = np.inf
+    assert np.array_equal(found.squared + 2 * 3 * 0.25, np.sort(squared, axis=1)[:, :8])
+    assert (np.take_along_axis(squared, found.indices, 1) == np.sort(squared, axis=1)[:, :8]).all()
+    assert all(len(set(row)) == 8 for row in found.indices.tolist())
+
+
 def test_one_query_gives_one_row_and_a_row_is_not_its_own_neighbour():
     rows = np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]])
     assert nearest(rows, 0, 2, NOISE).indices.tolist() == [1, 2]

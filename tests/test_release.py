@@ -433,6 +433,12 @@ def test_every_question_has_an_answer_near_the_truth():
     assert made.attribute_distance([7], vector).value[0] == pytest.approx(np.sum((data[7] - public) ** 2), abs=0.8)
     near = made.nearest(0, k=5)
     assert set(np.asarray(near.indices) % 2) == {0}
+    many = made.nearest([3, 0, 4], k=5)
+    assert many.indices.shape == many.distances.value.shape == (3, 5)
+    assert (many.indices[1] == near.indices).all()
+    in_step = made.distances(np.repeat([3, 0, 4], 5), many.indices.ravel())
+    for table, line in ((many.distances.interval(0.9), in_step.interval(0.9)), (many.distances.value, in_step.value)):
+        assert np.array_equal(np.ravel(table), np.ravel(line))
     labels = made.cluster(2).labels
     assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
     assert made.denoised().shape == made.array().shape

@@ -72,6 +72,34 @@ def test_importing_the_package_loads_nothing_heavy():
     assert loaded.strip() == ""
 
 
+def loaded_by(code, folder):
+    heavy = ("pandas", "polars", "sklearn", "pyspark", "sqlalchemy", "dp_accounting", "scipy.optimize", "scipy.stats")
+    return run(f"{code}\nimport sys; print(*[m for m in {heavy} if m in sys.modules])", folder).split()
+
+
+DATA = "import numpy as np, sfumato as sf; schema = sf.Schema.reals(8, 0, 1); rows = np.eye(8)\n"
+RELEASE = """
+terms = dict(schema=schema, mechanism=sf.Sketch(dimension=4), guarantee=sf.Guarantee(epsilon=1.0, unit="record"))
+sf.release(rows, **terms).save("a.release")
+"""
+
+
+def test_releases_and_questions_load_only_what_they_need(tmp_path):
+    """Each of these takes from a quarter of a second to more than one to import."""
+    assert set(loaded_by(DATA + RELEASE, tmp_path)) <= {"pandas"}  # which Arrow imports to make arrays, if it can
+    asked = loaded_by("import sfumato as sf; print(end=str(sf.load('a.release').distance(0, 1))[:0])", tmp_path)
+    assert set(asked) <= {"pandas"}
+
+
+def test_numbers_are_read_from_arrow_without_pandas(tmp_path):
+    """If it is installed, Arrow imports it to turn an array into one of NumPy, and that takes long."""
+    (tmp_path / "t.csv").write_text("c0,c1\n1,2\n3,4\n5,6\n")
+    code = "import sfumato as sf; from sfumato.tables import open_table; schema = sf.Schema.reals(2, 0, 9)\n"
+    blocks = "[schema.encode(b) for b in open_table('t.csv', schema).blocks(['c0', 'c1'], 2)]"
+    assert loaded_by(code + blocks, tmp_path) == []
+    assert loaded_by(code + "import pyarrow; pyarrow.array([1])", tmp_path) == ["pandas"]
+
+
 def test_the_demo_makes_what_it_says(tmp_path):
     done = subprocess.run(  # noqa: S603
         [sys.executable, ROOT / "examples" / "demo.py"], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -285,7 +285,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path, group):
 
 
 def test_memory_does_not_grow_with_the_rows_of_a_csv_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.tables._CSV_BLOCK", 1 << 16)
+    monkeypatch.setattr("sfumato.csvfile._BLOCK", 1 << 16)
     path = tmp_path / "long.csv"
     with path.open("w") as file:
         file.write("a,b,c\n")
@@ -298,7 +298,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_csv_file(tmp_path, monkeypatch)
 
 def test_damage_at_the_end_of_a_file_is_met_only_at_the_end(tmp_path, monkeypatch):
     """Laziness: the first blocks are there before the last are read."""
-    monkeypatch.setattr("sfumato.tables._CSV_BLOCK", 1 << 14)
+    monkeypatch.setattr("sfumato.csvfile._BLOCK", 1 << 14)
     columns = {"a": np.arange(200_000.0), "b": np.arange(200_000.0)}
     csv = write_csv(tmp_path / "a.csv", pa.table(columns))
     csv.write_bytes(csv.read_bytes() + f"1,{SECRET},3\n".encode())

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato import accounting, recorded
 from sfumato.accounting import Book, Charge, Composition, Total
 from sfumato.conversion import Cap
 from sfumato.errors import LedgerError
 from sfumato.guarantee import Guarantee
-from sfumato.journal import Entry
 from sfumato.loss import Loss, Pure
 from sfumato.manifest import read_guarantee
+
+if TYPE_CHECKING:
+    from sfumato.journal import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Quote:
     times: int
 
 
-def read_dataset(name: str, entries: Iterable[Entry], where: str) -> Dataset:
+def read_dataset(name: str, entries: Iterable["Entry"], where: str) -> Dataset:
     """Everything the entries say about a dataset."""
     dataset: Dataset | None = None
     for entry in entries:
@@ -117,7 +119,7 @@ def read_dataset(name: str, entries: Iterable[Entry], where: str) -> Dataset:
     return dataset
 
 
-def _told(dataset: Dataset | None, entry: Entry) -> Dataset:
+def _told(dataset: Dataset | None, entry: "Entry") -> Dataset:
     body = entry.body
     if entry.kind == "dataset":
         return Dataset(entry.dataset, body["composition"], body["parts_by"], (_cap(body),))
@@ -140,7 +142,7 @@ def _cap(body: dict[str, Any]) -> Cap:
     return Cap(read_guarantee(body["guarantee"]), body["attributes"])
 
 
-def _spent(entry: Entry) -> Spent:
+def _spent(entry: "Entry") -> Spent:
     body = entry.body
     guarantee, loss = read_guarantee(body["guarantee"]), recorded.from_json(body["loss"])
     charges = [
@@ -156,7 +158,7 @@ def _spent(entry: Entry) -> Spent:
     return Spent(*facts, tuple(charges), tuple(totals), tuple(body["outside"]))
 
 
-def _followed(spent: Spent, entry: Entry) -> Spent:
+def _followed(spent: Spent, entry: "Entry") -> Spent:
     """A reservation after a later entry about it."""
     if entry.body["reservation"] != spent.number:
         return spent

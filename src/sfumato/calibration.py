@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-from scipy import optimize, special
+import scipy  # scipy.optimize is imported where it is first named
+from scipy import special
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -92,7 +93,7 @@ def replaced_guess(rows: int, epsilon: float, delta: float) -> float:
         return float(density @ (above - math.exp(min(epsilon, 700.0)) * other)) - delta
 
     try:
-        return math.exp(optimize.brentq(excess, -7.0, 40.0, rtol=1e-10))
+        return math.exp(scipy.optimize.brentq(excess, -7.0, 40.0, rtol=1e-10))
     except ValueError:  # the same sign at both ends
         return math.nan
 

@@ -9,13 +9,14 @@ random word of a release is drawn, and only a reservation without it, which can 
 
 import hashlib
 import hmac
+import importlib
 import json
 import math
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import accounting, check, conversion, recorded
 from sfumato.accounting import COMPOSITIONS, Charge, Composition, Total
@@ -24,9 +25,11 @@ from sfumato.calibration import least_epsilon, least_level
 from sfumato.conversion import Cap
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.guarantee import Guarantee
-from sfumato.journal import Entry, Journal
 from sfumato.loss import Loss
 from sfumato.manifest import Manifest, describe_guarantee, digest, read_guarantee
+
+if TYPE_CHECKING:
+    from sfumato.journal import Entry, Journal
 
 _SPENDING = ("dataset", "cap", "reserve", "void")
 _ATTEMPTS = 1000
@@ -36,7 +39,8 @@ class Ledger:
     """The budgets at a place: the path of a SQLite file, or a postgresql:// URL."""
 
     def __init__(self, where: str | os.PathLike[str]) -> None:
-        self.journal = Journal(where)
+        # its database library takes a quarter of a second to import, and a release without a ledger never needs it
+        self.journal: Journal = importlib.import_module("sfumato.journal").Journal(where)
 
     @classmethod
     def create(cls, where: str | os.PathLike[str]) -> Self:
@@ -63,7 +67,7 @@ class Ledger:
             if first.guarantee.group > 1:
                 raise LedgerError("rows of one person may lie in several parts: a cap with group > 1 cannot have parts")
 
-        def absent(entries: list[Entry]) -> None:
+        def absent(entries: list["Entry"]) -> None:
             if any(e.dataset == name for e in entries):
                 raise LedgerError(f"{self.journal.name} has a dataset {name!r} already: see `sfumato ledger show`")
 
@@ -75,7 +79,7 @@ class Ledger:
         """Set the cap of a unit; it can be raised or lowered later, on record, but what it protects stays the same."""
         new = Cap(cap) if isinstance(cap, Guarantee) else cap
 
-        def possible(entries: list[Entry]) -> None:
+        def possible(entries: list["Entry"]) -> None:
             dataset = read_dataset(name, entries, self.journal.name)
             same = [old for old in dataset.caps if old.key == new.key]
             if dataset.releases and not same:
@@ -119,7 +123,7 @@ class Ledger:
         """Say, on record, that data from this source with this schema belong to a dataset, and spend its budget."""
         fingerprints = {"schema": self.fingerprint("schema", schema), "source": self.fingerprint("source", source)}
 
-        def known(entries: list[Entry]) -> None:
+        def known(entries: list["Entry"]) -> None:
             dataset = read_dataset(name, entries, self.journal.name)
             _check_units(dataset, fingerprints["schema"])
 
@@ -190,7 +194,7 @@ class Ledger:
             raise LedgerError(f"{self.journal.name} has no such reservation {number}")
         name = found.dataset
 
-        def possible(entries: list[Entry]) -> None:
+        def possible(entries: list["Entry"]) -> None:
             if found not in entries:
                 raise LedgerError(f"{self.journal.name} lost reservation {number} meanwhile")
             releases = read_dataset(name, entries, self.journal.name).releases
@@ -245,7 +249,7 @@ class Account:
             } | sources
             unmoved = _unmoved(self.name, entries)
 
-            def still(now: list[Entry], unmoved: Callable[[list[Entry]], None] = unmoved) -> None:
+            def still(now: list["Entry"], unmoved: Callable[[list["Entry"]], None] = unmoved) -> None:
                 unmoved(now)
                 self._sources(read_dataset(self.name, now, self.ledger.journal.name), now, request)
 
@@ -285,7 +289,7 @@ class Account:
             )
         return times
 
-    def _sources(self, dataset: Dataset, entries: list[Entry], request: Request) -> dict[str, str]:
+    def _sources(self, dataset: Dataset, entries: list["Entry"], request: Request) -> dict[str, str]:
         """The fingerprints of schema and source; refuses those of another dataset."""
         made = {
             "schema": self.ledger.fingerprint("schema", request.schema),
@@ -385,10 +389,10 @@ class _Moved(Exception):  # noqa: N818 - no error, a reason to try again
     """Something was spent between the price and the entry."""
 
 
-def _unmoved(name: str, seen: list[Entry]) -> Callable[[list[Entry]], None]:
+def _unmoved(name: str, seen: list["Entry"]) -> Callable[[list["Entry"]], None]:
     known = [e.number for e in seen if e.dataset == name and e.kind in _SPENDING]
 
-    def check_(entries: list[Entry]) -> None:
+    def check_(entries: list["Entry"]) -> None:
         if known != [e.number for e in entries if e.dataset == name and e.kind in _SPENDING]:
             raise _Moved
 

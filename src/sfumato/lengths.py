@@ -19,8 +19,9 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
+import scipy  # scipy.interpolate is imported where it is first named
 from numpy.typing import NDArray
-from scipy import interpolate, special
+from scipy import special
 
 from sfumato.moments import Geometry, NoiseLaw, length_variance
 
@@ -70,7 +71,7 @@ class LengthLaw:
         """What the estimate falls below, and above, with these probabilities, at these squared lengths."""
         unit = replace(self, noise=NoiseLaw(self.noise.kind, 1.0))
         places = _place(squared / self.noise.variance / self.geometry.dim_out)
-        read = interpolate.RegularGridInterpolator((_place(_LENGTHS), _SCORES), _table(unit, concentration))
+        read = scipy.interpolate.RegularGridInterpolator((_place(_LENGTHS), _SCORES), _table(unit, concentration))
         least, reaches = special.ndtr(_SCORES[0]), []
         for sign, tail in zip((-1, 1), tails, strict=True):
             further = self.noise.tail(np.minimum(tail, least), 1) / self.noise.tail(least, 1)
@@ -172,7 +173,7 @@ def _stretches(geometry: Geometry) -> Floats | None:
 def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) -> Floats:
     """Standardised quantiles at one length, from the rows for given images, averaged over the stretches."""
     images = squared * stretches
-    place = interpolate.make_interp_spline(_place(_LENGTHS), rows, k=1)
+    place = scipy.interpolate.make_interp_spline(_place(_LENGTHS), rows, k=1)
     within = np.minimum(_place(images / unit.geometry.dim_out), _place(_LENGTHS)[-1])
     quantiles = images[:, None] + unit.of_image.deviation(images)[:, None] * place(within)
     deviation = float(unit.deviation(np.asarray(squared)))

@@ -16,6 +16,7 @@ from sfumato.moments import Floats, NoiseLaw
 Indices = NDArray[np.int64]
 
 _BLOCK = 4096  # rows at a time: a block of distances is at most this squared, 128 MB
+_SCORES = 1 << 21  # of rows for queries at a time: 16 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +80,41 @@ def nearest(rows: ArrayLike, query: ArrayLike, k: int, noise: NoiseLaw, *, block
 
 
 def _closest(table: Floats, points: Floats, own: Indices | None, k: int, block: int) -> tuple[Indices, Floats]:
-    """Indices and raw squared distances of the k nearest rows of the table, gathered over blocks of it."""
-    indices = np.empty((len(points), 0), np.int64)
-    squared = np.empty((len(points), 0))
-    for start in range(0, len(table), block):
-        distances = _squared_distances(points, table[start : start + block])
-        here = np.broadcast_to(np.arange(start, start + distances.shape[1]), distances.shape)
+    """Indices and raw squared distances of the k nearest rows of the table, gathered over blocks of it.
+
+    Ranked by |r|^2 - 2 p.r, one product for each block; after the first, few are below the worst that is kept.
+    """
+    width = max(k, min(block, _SCORES // len(points)))
+    queries = np.column_stack([-2 * points, np.ones(len(points))])
+    squared, indices = np.empty((len(points), k)), np.empty((len(points), k), np.int64)
+    for start in range(0, len(table), width):
+        rows = table[start : start + width]
+        scores = queries @ np.vstack([rows.T, np.sum(rows * rows, axis=1)])
         if own is not None:
-            distances[own[:, None] == here] = np.inf
-        squared, indices = np.concatenate([squared, distances], axis=1), np.concatenate([indices, here], axis=1)
-        best = np.argpartition(squared, min(k, squared.shape[1]) - 1, axis=1)[:, :k]
-        squared, indices = np.take_along_axis(squared, best, 1), np.take_along_axis(indices, best, 1)
+            (inside,) = np.nonzero((own >= start) & (own < start + width))
+            scores[inside, own[inside] - start] = np.inf
+        if start == 0:
+            indices = np.argpartition(scores, k - 1, axis=1)[:, :k]
+            squared = np.take_along_axis(scores, indices, 1)
+            continue
+        query, place = np.nonzero(scores < squared.max(axis=1)[:, None])
+        _keep(squared, indices, (query, scores[query, place], start + place))
+    squared = np.maximum(squared + np.sum(points * points, axis=1)[:, None], 0.0)
     order = np.lexsort((indices, squared), axis=1)
     return np.take_along_axis(indices, order, 1), np.take_along_axis(squared, order, 1)
+
+
+def _keep(squared: Floats, indices: Indices, found: tuple[Indices, Floats, Indices]) -> None:
+    """Let what was found (query, score, index) replace the worst of what is kept for each query, in place."""
+    query, score, index = found
+    touched, query = np.unique(query, return_inverse=True)
+    k = squared.shape[1]
+    query = np.concatenate([np.repeat(np.arange(len(touched)), k), query])
+    score = np.concatenate([squared[touched].ravel(), score])
+    index = np.concatenate([indices[touched].ravel(), index])
+    order = np.lexsort((index, score, query))
+    least = order[np.searchsorted(query[order], np.arange(len(touched)))[:, None] + np.arange(k)]
+    squared[touched], indices[touched] = score[least], index[least]
 
 
 def _squared_distances(points: Floats, rows: Floats) -> Floats:

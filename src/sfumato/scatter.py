@@ -15,8 +15,9 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy  # scipy.optimize is imported where it is first named
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 from scipy.sparse import linalg as sparse_linalg
 
 from sfumato import check
@@ -216,7 +217,7 @@ def laplace_sum_tail(probability: float, alike: float) -> float:
     def excess(x: float) -> float:
         return float(np.log(weights @ special.ndtr(-x / spread)) - math.log(probability))
 
-    return float(optimize.brentq(excess, 0.0, 5 - 2 * math.log(probability))) if probability < 0.5 else 0.0
+    return float(scipy.optimize.brentq(excess, 0.0, 5 - 2 * math.log(probability))) if probability < 0.5 else 0.0
 
 
 # ---- sketches -------------------------------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ from typing import Any, Self, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
-from sfumato import cells, check
+from sfumato import cells, check, csvfile
+from sfumato.columns import Real
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema, positions
 
@@ -29,7 +29,6 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 Result = TypeVar("Result")
 
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
-_CSV_BLOCK = 1 << 23  # bytes; a row has to fit
 _PARQUET_BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
 
 
@@ -37,7 +36,8 @@ _PARQUET_BUFFER = 1 << 18  # bytes for each column, so that a row group of any s
 class Table:
     """A table that can be read again and again, a block of rows at a time.
 
-    ``schema``: names and types (of a CSV file, as its beginning suggests; its cells are handed out as text).
+    ``schema``: names and types (of a CSV file, as its beginning suggests; its cells are handed out as text, but as
+    doubles those of columns that were said to be real when it was opened).
     ``rows``: their number, None where it is not known before reading. ``source``: a description fit for the public.
     """
 
@@ -78,12 +78,12 @@ def open_table(data: Any, schema: Schema | None = None) -> Table:
 
     In memory: pyarrow tables and batches, pandas and polars frames, two-dimensional NumPy arrays, SciPy sparse
     matrices, and whatever has ``__arrow_c_stream__``. The columns of arrays and matrices are those of the schema in
-    order, without its id; c0, c1, ... without a schema.
+    order, without its id; c0, c1, ... without a schema. Of a CSV file a schema says which cells to read as numbers.
     """
     if isinstance(data, Table):
         return data
     if isinstance(data, (str, Path)):
-        return _open_path(Path(data))
+        return _open_path(Path(data), schema)
     if isinstance(data, (pa.Table, pa.RecordBatch)):
         return _open_arrow(data, "arrow table")
     if "pandas" in sys.modules and isinstance(data, sys.modules["pandas"].DataFrame):
@@ -163,7 +163,7 @@ def _guarded(batches: Batches, source: str) -> Batches:
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
-def _open_path(path: Path) -> Table:
+def _open_path(path: Path, schema: Schema | None) -> Table:
     if not path.exists():
         raise SchemaError(f"{path}: no such file")
     if path.is_dir():
@@ -171,7 +171,7 @@ def _open_path(path: Path) -> Table:
     if path.suffix.lower() == ".parquet":
         return _open_parquet([path], f"parquet file {path.name}")
     if path.suffix.lower() == ".csv":
-        return _open_csv(path)
+        return _open_csv(path, schema)
     raise SchemaError(f"{path}: a table is read from a .csv or .parquet file or from a folder of .parquet files")
 
 
@@ -232,42 +232,16 @@ def _footer(path: Path) -> tuple[int, pa.Schema]:
         return file.metadata.num_rows, file.schema_arrow
 
 
-def _open_csv(path: Path) -> Table:
-    source = f"csv file {path.name}"
-    schema = _attempt(lambda: _guess(path), f"{path}: not a CSV file with a header in UTF-8 and rows as long as it")
-    single = len(schema.names) == 1
+def _open_csv(path: Path, schema: Schema | None) -> Table:
+    complaint = f"{path}: not a CSV file with a header in UTF-8 and rows as long as it"
+    guessed = _attempt(lambda: csvfile.guess(path), complaint)
+    reals = {} if schema is None else {c.name: c for c in schema.data_columns if isinstance(c, Real)}
+    told = pa.schema([(f.name, pa.float64() if f.name in reals else f.type) for f in guessed])
 
     def read(columns: tuple[str, ...], _: int) -> Batches:
-        convert = pv.ConvertOptions(  # as text, so that no cell can fail; Schema.encode reads them
-            column_types=dict.fromkeys(columns, pa.string()),
-            include_columns=list(columns),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            check_utf8=False,
-        )
-        with _csv_reader(path, convert, empty_rows=single) as reader:
-            yield from reader
+        return csvfile.read(path, columns, reals, len(told))
 
-    return Table(schema, None, source, read)
-
-
-def _csv_reader(path: Path, convert: pv.ConvertOptions, *, empty_rows: bool) -> Any:
-    parse = pv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not empty_rows)
-    return pv.open_csv(_with_line(path), pv.ReadOptions(block_size=_CSV_BLOCK), parse, convert)
-
-
-def _with_line(path: Path) -> Any:
-    """The file, or what it holds with the newline that a header alone may lack: Arrow wants one."""
-    with path.open("rb") as file:
-        start = file.read(1 << 16)
-    lone = start.strip() and len(start) < 1 << 16 and b"\n" not in start and b"\r" not in start
-    return pa.BufferReader(start + b"\n") if lone else path
-
-
-def _guess(path: Path) -> pa.Schema:
-    with _csv_reader(path, pv.ConvertOptions(), empty_rows=False) as reader:
-        return pa.schema(zip(reader.schema.names, reader.schema.types, strict=True))  # names are decoded here
+    return Table(told, None, f"csv file {path.name}", read)
 
 
 # ---- in memory ------------------------------------------------------------------------------------------------------

@@ -123,11 +123,13 @@ class SketchRelease(Release):
         a, b = self._images(first, second)
         return estimate.jaccard(a, b, self.noise, self.geometry)
 
-    def nearest(self, record: int, k: int = 10) -> Nearest:
-        """The k records that look nearest to one, with estimates of their squared distances."""
-        (row,) = self._check(record)
-        found = neighbourhood.nearest(self.array(), int(row), k, self.noise).indices
-        return Nearest(found, self.distances(np.full(k, row), found))
+    def nearest(self, record: Index, k: int = 10) -> Nearest:
+        """The k records that look nearest to one, with estimates of their squared distances; a row for each of many."""
+        rows = self._check(record)
+        found = neighbourhood.nearest(self.array(), rows, k, self.noise).indices
+        apart = self.array()[found] - self.array()[rows][:, None]
+        found, apart = (found, apart) if np.ndim(record) else (found[0], apart[0])
+        return Nearest(found, estimate._length(apart, self.noise, self.geometry, 2))
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means in the released space."""
