@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.columns import DataColumn, Flag, Real
 from sfumato.errors import ParameterError
+from sfumato.predicates import Compared, Leaf, Predicate
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 
@@ -70,6 +71,32 @@ class Axis:
         if isinstance(self.column, Flag):
             return np.asarray(set_[0], np.int64)
         return np.asarray(np.where(set_.any(axis=0), set_.argmax(axis=0), self.size - 1), np.int64)
+
+    def encoded(self) -> Floats:
+        """One encoded cell for each level, of shape (encoded columns, levels); of an interval, its lower edge."""
+        if isinstance(self.column, Real):
+            return np.array([self.edges[:-1]])
+        return np.array([[0.0, 1.0]]) if isinstance(self.column, Flag) else np.eye(self.column.width, self.size)
+
+    def truths(self, leaf: Leaf) -> NDArray[np.bool_]:
+        """For each level, whether a comparison with this column holds; refused if it holds for a part of a level."""
+        if isinstance(leaf, Compared):
+            cut = next((level for level in itertools.pairwise(self.edges) if self._splits(leaf, *level)), None)
+            if cut is not None:
+                raise ParameterError(
+                    f"{leaf.column.name!r} {leaf.relation} {leaf.value:g} holds for a part of the level from "
+                    f"{cut[0]:g} to below {cut[1]:g}: ask for whole levels (< and >= at their edges), or cut elsewhere"
+                )
+        return leaf.holds(self.encoded())
+
+    def _splits(self, leaf: Compared, low: float, high: float) -> bool:
+        """Whether a comparison holds for some numbers from low to below high (to the upper bound itself) only."""
+        last = high == self.edges[-1]
+        if leaf.relation in ("<", ">="):
+            return low < leaf.value <= high if last else low < leaf.value < high
+        if leaf.relation in ("<=", ">"):
+            return low <= leaf.value < high
+        return low <= leaf.value <= high if last else low <= leaf.value < high
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +169,23 @@ class Domain:
     def histogram(self, rows: Rows) -> Integers:
         """How many rows fall into each cell: exact, and the same on every engine and for every size of blocks."""
         return rows.sum(lambda _, block: np.bincount(self.cells(block), minlength=self.size).astype(np.int64))
+
+    def mask(self, predicate: Predicate) -> NDArray[np.bool_]:
+        """Which cells satisfy a predicate. Refuses one that is not constant on every cell.
+
+        Guarantee: a row satisfies the predicate exactly if its cell does.
+        """
+        for leaf in predicate.leaves:
+            if leaf.column not in (axis.column for axis in self.columns):
+                raise ParameterError(
+                    f"the query asks about {leaf.column.name!r}, and the domain is made of "
+                    f"{', '.join(repr(axis.name) for axis in self.columns)}"
+                )
+
+        def of_leaf(leaf: Leaf) -> NDArray[np.bool_]:
+            return np.asarray(self.axis(leaf.column.name).truths(leaf)[self.codes(leaf.column.name)])
+
+        return predicate.combine(of_leaf, self.size)
 
     def codes(self, name: str) -> Integers:
         """For each cell, its level of a column."""
