@@ -47,7 +47,7 @@ def release(
     dataset; without one the release says that nothing was accounted for. ``secret`` is for tests; a release made with
     the testing twin is marked as unprotected.
     """
-    account = _account(ledger)
+    account = account_of(ledger)
     job = _Job.of(data, schema, mechanism, guarantee, secret).of_part(account)
     with job.charged(account) as charge:
         published = job.run(ignore, charge)
@@ -79,7 +79,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
     Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
     all pairs of them, and for graphs).
     """
-    account = _account(ledger)
+    account = account_of(ledger)
     job = _Job.of(data, schema, mechanism, guarantee, secret).of_part(account)
     storage.check_free(Path(path))
     with job.charged(account) as charge, storage.new_folder(Path(path)) as folder:
@@ -112,7 +112,7 @@ def price(
     ledger: Budget,
 ) -> list[Quote]:
     """What a release would cost, cap by cap; nothing is read off the rows, drawn or charged."""
-    account = _account(ledger)
+    account = account_of(ledger)
     if account is None:
         raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
     return account.price(_Job.of(data, schema, mechanism, guarantee, None).request())
@@ -121,6 +121,29 @@ def price(
 def source_of(data: Any) -> str:
     """Where data come from, in words that a ledger can fingerprint: the whole path of a file; ``memory`` otherwise."""
     return f"file {Path(data).resolve()}" if isinstance(data, (str, Path)) else f"memory {type(data).__name__}"
+
+
+def table_of(account: Account, table: Table, schema: Schema) -> Table:
+    """The records that an account is about: all of them, or those of its part."""
+    if account.part is None:
+        return table
+    assert account.parts_by is not None
+    if any(c.name == account.parts_by and c.kind != "id" for c in schema.columns):
+        raise ParameterError(
+            f"parts go by {account.parts_by!r}, which is public: leave it out of the schema, which protects columns"
+        )
+    return part_of(table, account.parts_by, account.part)
+
+
+@contextmanager
+def spending(account: Account, request: Request) -> Iterator[Reservation]:
+    """Spend before anything is read; a failure afterwards says what remains of it."""
+    reservation = account.reserve(request)
+    try:
+        yield reservation
+    except SfumatoError as error:
+        error.args = (f"{error}; {reservation.describe()}",)
+        raise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,14 +202,9 @@ class _Job:
         """The same with the records of the account's part only: what is charged to a part reads no other."""
         if account is None or account.part is None:
             return self
-        assert account.parts_by is not None
         if not isinstance(self.source, Table) or self.schema is None:
             raise ParameterError("parts are of tables: a graph has none")
-        if any(c.name == account.parts_by and c.kind != "id" for c in self.schema.columns):
-            raise ParameterError(
-                f"parts go by {account.parts_by!r}, which is public: leave it out of the schema, which protects columns"
-            )
-        return replace(self, source=part_of(self.source, account.parts_by, account.part))
+        return replace(self, source=table_of(account, self.source, self.schema))
 
     @contextmanager
     def charged(self, account: Account | None) -> Iterator[Reservation | None]:
@@ -196,12 +214,8 @@ class _Job:
             return
         if not self.secret.protected:
             raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
-        reservation = account.reserve(self.request())
-        try:
+        with spending(account, self.request()) as reservation:
             yield reservation
-        except SfumatoError as error:
-            error.args = (f"{error}; {reservation.describe()}",)
-            raise
 
     def run(self, progress: Progress, charge: Reservation | None) -> Published:
         secret = self.secret if charge is None else self.secret.announced(charge.draw)
@@ -265,7 +279,8 @@ def _ids(table: Table, schema: Schema) -> _Ids | None:
     return _Ids(table.blocks([name], 1 << 16))
 
 
-def _account(ledger: Budget) -> Account | None:
+def account_of(ledger: Budget) -> Account | None:
+    """The account that a ledger, or the place of one, stands for."""
     if ledger is None or isinstance(ledger, Account):
         return ledger
     return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()

@@ -1,0 +1,247 @@
+"""``Session``: questions about a table, answered one by one or in batches, each charged to a ledger before it is read.
+
+A question is a predicate (``predicates``), its answer the number of records for which it holds, plus exact rounded
+Laplace noise. No key and no noise is kept: every question is reserved, drawn from a key of its own, and committed.
+
+Formal guarantee: an answer at ``epsilon`` satisfies pure epsilon-differential privacy for the unit and neighbours of
+the session. A record adds 0 or 1 to a count, by itself (``predicates``). Adding or removing one moves the count by at
+most 1, and so does replacing one: the others add what they added. A value of a record is less than a record. ``group``
+records of one person: at most ``group``, one after another. So noise of Laplace scale group/epsilon on the exact
+count is pure epsilon (Dwork et al. 2006), and rounding to whole numbers is exact (``noise``). Questions may be chosen
+by looking at earlier answers; whether their epsilons may be too depends on the ledger's composition (``accounting``:
+``basic``, ``advanced`` and ``gaussian`` allow it, ``tight`` wants them fixed beforehand unless delta is 0). A question
+that is refused, as a text or because it does not fit the budget, costs nothing, and no row is read for it.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from importlib import metadata
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import accounting, check, location, noise
+from sfumato.budget import Dataset, Quote, Request
+from sfumato.errors import BudgetError, LedgerError, ParameterError
+from sfumato.estimate import Estimate
+from sfumato.guarantee import Guarantee, Neighbours
+from sfumato.ledger import Reservation, schema_text
+from sfumato.loss import Composed, Laplace, Loss
+from sfumato.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
+from sfumato.pipeline import FROM_BOUNDS, Budget, account_of, source_of, spending, table_of
+from sfumato.predicates import Predicate, parse
+from sfumato.rows import Rows, TableRows
+from sfumato.schema import Schema, positions
+from sfumato.secret import Secret
+from sfumato.tables import open_table
+
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Unit = Literal["record", "attribute"]
+
+MOST = 10_000  # questions of one batch
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How many records satisfy a question, about.
+
+    estimate  : the noisy count with its standard error and intervals.
+    epsilon   : what it cost, by itself.
+    record    : what was committed to the ledger, with its digest, for all questions of a batch together.
+    dataset   : what the ledger said once it was committed.
+    """
+
+    query: str
+    estimate: Estimate
+    epsilon: float
+    record: Manifest = field(repr=False)
+    dataset: Dataset = field(repr=False)
+
+    @property
+    def value(self) -> float:
+        """The noisy count: unbiased, so below zero at times."""
+        return float(self.estimate.value)
+
+    @property
+    def remaining(self) -> float:
+        """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
+        return remaining(self.dataset)
+
+
+class Session:
+    """Answers to questions about a table, charged to a budget.
+
+    data       : what ``open_table`` takes; the same rows for as long as the session lasts.
+    ledger     : an account, a ledger with one dataset, or the place of one.
+    unit       : ``record``, which costs a count no more than ``attribute``.
+    neighbours : left out, those of the ledger's first cap; likewise ``group``, how many rows one person owns.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        schema: Schema,
+        ledger: Budget,
+        unit: Unit = "record",
+        neighbours: Neighbours | None = None,
+        group: int | None = None,
+    ) -> None:
+        account = account_of(ledger)
+        if account is None:
+            raise ParameterError("a session spends from a budget: say which (ledger)")
+        check.one_of(("record", "attribute"), unit=unit)
+        cap = account.ledger.dataset(account.name).caps[0].guarantee
+        if cap.unit == "edge":
+            raise LedgerError(f"{account.name!r} is a graph, by its cap: a session answers questions about records")
+        whole = group if group is not None else cap.group if unit == "record" else 1
+        self.account, self.schema, self.origin = account, schema, source_of(data)
+        self.promise = Guarantee(epsilon=1.0, unit=unit, neighbours=neighbours or cap.neighbours, group=whole)
+        self.table = table_of(account, open_table(data, schema), schema)
+        positions(self.table.schema.names, [column.name for column in schema.data_columns])
+
+    @property
+    def remaining(self) -> float:
+        """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
+        return remaining(self.account.ledger.dataset(self.account.name))
+
+    def ask(self, query: str, *, epsilon: float) -> Answer:
+        """The answer to one question, at this epsilon."""
+        return self.ask_all([query], epsilon=epsilon)[0]
+
+    def ask_all(self, queries: Sequence[str], *, epsilon: float) -> list[Answer]:
+        """The answers to several questions in one pass over the rows, at this epsilon each: all, or none if refused."""
+        return self._asked(self._parsed(queries), epsilon)
+
+    def price(self, queries: Sequence[str], *, epsilon: float) -> list[Quote]:
+        """What questions would cost together, cap by cap; nothing is read, drawn or charged."""
+        return self.account.price(self._request(len(self._parsed(queries)), epsilon))
+
+    def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
+        if isinstance(queries, str) or not isinstance(queries, Sequence):
+            raise ParameterError("queries are a list of texts such as ['age >= 40', 'smoker']")
+        if not 1 <= len(queries) <= MOST:
+            raise ParameterError(f"a batch has 1 to {MOST:,} questions, got {len(queries):,}")
+        found = []
+        for number, query in enumerate(queries, 1):
+            try:
+                found.append(parse(query, self.schema))
+            except ParameterError as error:
+                if len(queries) == 1:
+                    raise
+                raise ParameterError(f"question {number} of {len(queries)}: {error}") from None
+        return found
+
+    def _laplace_scale(self, epsilon: float) -> float:
+        """The scale b of the noise, rounded up, so that group / b <= epsilon."""
+        check.positive(epsilon=epsilon)
+        b = math.nextafter(self.promise.group / float(epsilon), math.inf)
+        if not noise.SMALLEST_SCALE <= b <= noise.LARGEST_SCALE:
+            least, most = self.promise.group / noise.LARGEST_SCALE, self.promise.group / noise.SMALLEST_SCALE
+            raise check.fail("epsilon", epsilon, f"above {least:.3g} and below {most:.3g}")
+        return b
+
+    def _request(self, count: int, epsilon: float) -> Request:
+        """Questions as a ledger sees them: together one release, whose losses add up like those of single ones."""
+        b = self._laplace_scale(epsilon)
+        total = float(Decimal(repr(float(epsilon))) * count)
+
+        def loss_at(times: float) -> Loss:
+            one = Laplace(self.promise.group, b * times)
+            return one if count == 1 else Composed([one] * count)
+
+        return Request(
+            "Answer" if count == 1 else f"Answer x {count}",
+            self._promise(total),
+            loss_at(1.0),
+            loss_at,
+            len(self.schema.data_columns),
+            schema_text(self.schema.to_dict()),
+            self.origin,
+            (FROM_BOUNDS,) if self.schema.bounds_from_data else (),
+        )
+
+    def _promise(self, epsilon: float) -> Guarantee:
+        p = self.promise
+        return Guarantee(epsilon=epsilon, unit=p.unit, neighbours=p.neighbours, group=p.group)
+
+    def _asked(self, predicates: list[Predicate], epsilon: float) -> list[Answer]:
+        """Reserve, count, draw, commit."""
+        request, b = self._request(len(predicates), epsilon), self._laplace_scale(epsilon)
+        with _for_each(len(predicates)), spending(self.account, request) as charge:
+            schema = _needed(self.schema, predicates)
+            *counts, rows = count(TableRows(self.table, schema), schema, predicates)
+            seen = _noisy(np.array(counts, np.int64), predicates, b, charge)
+            most = float(rows) if self.promise.neighbours == "replace" else None
+            record = self._record(request.guarantee, b, list(zip(predicates, seen, strict=True)), charge)
+            charge.commit(record)
+        dataset = self.account.ledger.dataset(self.account.name)
+        bounded = {} if most is None else {"most": most}
+        return [
+            Answer(p.text, location.counted(value, b, **bounded), float(epsilon), record, dataset)
+            for p, value in zip(predicates, seen, strict=True)
+        ]
+
+    def _record(
+        self, guarantee: Guarantee, b: float, answers: list[tuple[Predicate, int]], charge: Reservation
+    ) -> Manifest:
+        """What the ledger commits to: the questions and what was published; nothing else of the data."""
+        body = {
+            "format": "sfumato-answer",
+            "version": 1,
+            "software": {"sfumato": metadata.version("sfumato")},
+            "kind": "answer",
+            "guarantee": describe_guarantee(guarantee),
+            "mechanism": {"name": "count", "noise": "laplace", "laplace_scale": b},
+            "answers": [{"query": predicate.text, "value": value} for predicate, value in answers],
+            "ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash},
+            "numerics": "exact",
+            "randomness": RANDOMNESS,
+        }
+        return body | {"digest": digest(body)}
+
+
+@contextmanager
+def _for_each(count: int) -> Iterator[None]:
+    """A refusal of a batch says what would fit for each of its questions."""
+    try:
+        yield
+    except BudgetError as error:
+        each = accounting.rounded_down(error.remaining / count)
+        if count > 1:
+            error.args = (f"{error} for all {count:,} questions together, {each:g} for each",)
+        raise
+
+
+def count(rows: Rows, schema: Schema, predicates: Sequence[Predicate]) -> Integers:
+    """For how many rows each predicate holds, and how many there are: exact, and the same on every engine."""
+    tests: list[Callable[[NDArray[np.float64]], Bools]] = [predicate.test(schema) for predicate in predicates]
+
+    def of_block(_: int, block: NDArray[np.float64]) -> Integers:
+        return np.array([*(np.count_nonzero(test(block)) for test in tests), block.shape[1]], np.int64)
+
+    return rows.sum(of_block)
+
+
+def remaining(dataset: Dataset) -> float:
+    """The largest epsilon that one more pure release can have under every cap, rounded down."""
+    return min(dataset.remaining(place) for place in range(len(dataset.caps)))
+
+
+def _needed(schema: Schema, predicates: Sequence[Predicate]) -> Schema:
+    """The columns that are asked about (one, if none is): the others need not be read."""
+    names = {leaf.column.name for predicate in predicates for leaf in predicate.leaves}
+    columns = tuple(column for column in schema.data_columns if column.name in names)
+    return Schema(columns or schema.data_columns[:1])
+
+
+def _noisy(counts: Integers, predicates: Sequence[Predicate], b: float, charge: Reservation) -> list[int]:
+    """Counts with noise of a key that serves this batch alone; the ledger knows of it before it is drawn."""
+    secret = Secret.fresh().announced(charge.draw)
+    words = secret.words("counts", "laplace", repr(b), len(predicates), *(p.text for p in predicates), counts)
+    return [int(value) for value in counts + noise.laplace(words, counts.size, b)]
