@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,7 @@ kind = "category"
 values = ["Bern", "Basel"]
 """
 ASK = ["ask", "people.csv", "--schema", "people.toml", "--ledger", "budget.db"]
+PAGE = (Path(__file__).parent.parent / "docs" / "queries.md").read_text()
 ROWS = 1200
 AGES = np.random.default_rng(1).integers(18, 95, ROWS)
 
@@ -170,3 +173,31 @@ def test_help_shows_an_example_and_what_a_question_looks_like(capsys):
     told = capsys.readouterr().out
     assert '--epsilon 0.1 "age >= 40 and smoker"' in told
     assert "`blood pressure` > 120" in told
+
+
+def masked(line):
+    """An answer without what the noise decides."""
+    return re.sub(r"(: )-?[\d,]+( \+- [\d.]+ \(95%: )-?[\d,]+ to -?[\d,]+\)", r"\1N\2N to N)", line)
+
+
+def test_the_commands_of_the_page_on_queries_print_what_it_says(tmp_path, monkeypatch, capsys):
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")
+    making, asking = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(making, {})  # noqa: S102 - our own page
+    Path("people.toml").write_text(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL).group(1))
+    blocks = re.findall(r"^    \$ sfumato (.*)\n((?:    [^$].*\n)+)", PAGE, re.MULTILINE)
+    assert len(blocks) == 6
+    for line, said in blocks:
+        main(shlex.split(line))
+        told = capsys.readouterr()
+        printed = (told.out + told.err).splitlines()
+        assert [masked(p) for p in printed] == [masked(s.removeprefix("    ")) for s in said.splitlines()]
+    exec(asking, {})  # noqa: S102 - likewise
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", asking)
+
+
+def test_the_page_on_queries_knows_the_true_number():
+    rng, n = np.random.default_rng(1), 10_000
+    ages, smokers = rng.integers(18, 95, n), rng.random(n) < 0.25
+    assert f"The true number is {((ages >= 40) & smokers).sum():,}." in PAGE
