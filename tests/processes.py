@@ -72,6 +72,13 @@ def ask_once(where, step=None, told=None):
         told.put((answer.value, answer.remaining))
 
 
+def open_and_die(where):
+    """A session that is charged whole, asked once, and never closed."""
+    session = Session(ROWS, schema=TERMS["schema"], ledger=where)
+    session.open("weights", epsilon=2.0, queries=["c0 < 0.5"]).ask("c0 < 0.5")
+    _kill()
+
+
 def release_once(where, out, step=None, ready=None):
     """A release that is charged; it leaves a mark beside its folder before it draws its first word."""
     words = Secret.words

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato import noise
@@ -91,7 +92,8 @@ def test_json_holds_the_answers_the_budget_and_a_record_that_the_ledger_knows(ca
     (answer,) = facts["answers"]
     assert answer["low"] <= answer["value"] <= answer["high"]
     assert facts["budget"] == {"dataset": "people", "spent": [0.5], "remaining": 2.5}
-    assert facts["each"] == {"epsilon": 0.5, "level": 0.9, "unit": "record", "neighbours": "replace", "group": 1}
+    promised = {"unit": "record", "neighbours": "replace", "group": 1}
+    assert facts["terms"] == {"method": "laplace", "epsilon": 0.5, "level": 0.9} | promised
     assert Ledger("budget.db").check_release(facts["record"]).guarantee.epsilon == 0.5
 
 
@@ -173,6 +175,49 @@ def test_help_shows_an_example_and_what_a_question_looks_like(capsys):
     told = capsys.readouterr().out
     assert '--epsilon 0.1 "age >= 40 and smoker"' in told
     assert "`blood pressure` > 120" in told
+
+
+def test_other_methods_are_charged_whole_and_answer_all_questions(capsys):
+    questions = ["--epsilon", "1", "smoker", "--batch", "ages.txt"]
+    for number, method in enumerate(("weights", "mwem"), 1):
+        priced = asked(capsys, *questions, "--method", method, "--price").splitlines()
+        assert priced[0] == "4 questions at epsilon 1 together; nothing was read"
+        assert f"with these answers {number} (basic composition): they fit" in priced[2]
+        lines = asked(capsys, *questions, "--method", method, "--histogram", f"{method}.parquet").splitlines()
+        assert len(lines) == 5
+        assert f"spent {number} of epsilon 3" in lines[4]
+        cells = pq.read_table(f"{method}.parquet")
+        assert cells.column_names == ["age", "smoker", "rows"]
+        assert cells.num_rows == 6
+        assert sum(cells["rows"].to_pylist()) == pytest.approx(ROWS)
+    facts = json.loads(asked(capsys, "--epsilon", "1", "smoker", "--method", "median", "--json"))
+    assert facts["answers"][0]["low"] <= facts["answers"][0]["value"] <= facts["answers"][0]["high"]
+    assert Ledger("budget.db").check_release(facts["record"]).mechanism == "Median"
+    assert facts["budget"]["remaining"] == 0
+
+
+def test_what_other_methods_cannot_do_is_refused_and_costs_nothing(capsys, tmp_path):
+    weights = ["--epsilon", "1", "--method", "weights", "smoker"]
+    assert "holds for a part of the level" in refused(capsys, *weights, "age >= 120")
+    assert "ends in .parquet" in refused(capsys, *weights, "--histogram", "x.csv")
+    (tmp_path / "there.parquet").touch()
+    assert "a new file" in refused(capsys, *weights, "--histogram", "there.parquet")
+    assert "keeps no histogram" in refused(capsys, *weights[:3], "median", "smoker", "--histogram", "h.parquet")
+    assert "go with --method" in refused(capsys, "--epsilon", "1", "smoker", "--updates", "3")
+    assert "updates must be" in refused(capsys, *weights, "--updates", "0")
+    assert "largest epsilon that would still fit is 3" in refused(capsys, "--epsilon", "4", *weights[2:])
+    assert "too many to list" in refused(capsys, *weights[:3], "median", *(f"age < {a}" for a in range(1, 100)))
+    assert entries() == 1
+
+
+def test_a_session_that_runs_out_tells_what_it_answered_and_what_it_did_not(capsys):
+    questions = ["age < 1", "age < 2", "age < 3", "smoker"]  # far from uniform, so that the first is measured
+    code = main([*ASK, "--epsilon", "3", "--method", "weights", "--updates", "1", *questions])
+    told = capsys.readouterr()
+    assert code == 2
+    assert re.fullmatch(r"sfumato: 3 of 4 questions were not answered: all 1 updates are used up.*\n", told.err)
+    assert told.out.splitlines()[-1].startswith("people: spent 3 of epsilon 3")
+    assert [s.state for s in Ledger("budget.db").dataset("people").releases] == ["committed"]
 
 
 def masked(line):

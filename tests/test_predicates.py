@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -357,3 +358,22 @@ def test_a_query_that_splits_a_cell_is_refused(text):
 def test_a_query_about_another_column_than_the_domains_is_refused():
     with pytest.raises(ParameterError, match="asks about 'blood pressure', and the domain is made of 'age', 'smoker'"):
         DOMAIN.mask(parse("`blood pressure` > 100", SCHEMA))
+
+
+WIDE = Schema(tuple(replace(c, low=-500.0, high=500.0) if isinstance(c, Real) else c for c in SCHEMA.columns))
+
+
+@settings(max_examples=60)
+@given(st.lists(QUERIES, min_size=1, max_size=4), st.lists(CELLS, max_size=12))
+def test_a_domain_made_of_questions_can_answer_them_all(queries, rows):
+    predicates, block = [parse(text, WIDE) for text, _ in queries], WIDE.encode(batch(rows))
+    domain = Domain.of_questions(WIDE, predicates)
+    for predicate in predicates:
+        assert (domain.mask(predicate)[domain.cells(block)] == predicate.test(WIDE)(block)).all()
+
+
+def test_a_question_that_changes_at_the_upper_bound_cannot_be_cut_out():
+    with pytest.raises(ParameterError, match="holds for a part of the level from 0 to 120"):
+        Domain.of_questions(SCHEMA, [parse("age >= 120", SCHEMA)]).mask(parse("age >= 120", SCHEMA))
+    everyone = Domain.of_questions(SCHEMA, [parse("true", SCHEMA)])
+    assert everyone.mask(parse("true", SCHEMA)).all()

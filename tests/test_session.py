@@ -9,14 +9,17 @@ import pyarrow.csv as pv
 import pytest
 
 import evidence
-from processes import CONTEXT, ask_once
+from processes import CONTEXT, ask_once, open_and_die
 from sfumato import noise, session
 from sfumato.columns import Category, Flag, Id, Real
 from sfumato.conversion import Cap
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
 from sfumato.guarantee import Guarantee
-from sfumato.ledger import Ledger
+from sfumato.ledger import Ledger, Reservation
 from sfumato.location import counted
+from sfumato.manifest import digest
+from sfumato.mechanisms.weights import Weights
+from sfumato.opened import remaining
 from sfumato.predicates import parse
 from sfumato.rows import TableRows
 from sfumato.schema import Schema
@@ -108,7 +111,7 @@ def test_a_table_without_rows_is_counted(ledger):
 
 def test_the_noise_is_laplace_of_scale_one_over_epsilon_and_the_same_check_sees_other_scales(tmp_path):
     ledger = Ledger.create(tmp_path / "b.db")
-    ledger.add_dataset("people", pure(5000.0))
+    ledger.add_dataset("people", pure(5000.0), composition="basic")
     draws = np.array([a.value for a in opened(ledger).ask_all(["true"] * 10_000, epsilon=0.05)]) - 3000
 
     def law(b):
@@ -181,7 +184,7 @@ def test_no_neighbour_moves_a_count_by_more_than_one_and_some_attain_it():
 def test_the_scale_never_promises_more_than_epsilon(ledger, group, epsilon):
     asked = opened(ledger, group=group)
     b = asked._laplace_scale(epsilon)
-    assert asked._request(1, epsilon).loss.delta(epsilon) == 0  # in ball arithmetic
+    assert asked._counting(1, epsilon).loss.delta(epsilon) == 0  # in ball arithmetic
     assert b == pytest.approx(group / epsilon, rel=1e-15)
 
 
@@ -198,7 +201,7 @@ def test_a_question_is_reserved_drawn_and_committed(ledger):
     assert "rows" not in answer.record
     forged = answer.record | {"answers": [{"query": "smoker", "value": 5}]}
     with pytest.raises(LedgerError, match="not the release that entry 2 committed"):
-        ledger.check_release(forged | {"digest": session.digest(forged)})
+        ledger.check_release(forged | {"digest": digest(forged)})
 
 
 def test_nothing_is_drawn_before_the_ledger_knows(ledger, monkeypatch):
@@ -302,17 +305,33 @@ def test_a_batch_is_a_list_of_questions(ledger, queries):
         opened(ledger).ask_all(queries, epsilon=1e-4)
 
 
-def test_data_that_cannot_be_read_to_the_end_say_what_remains_and_no_cell(ledger):
+def test_data_that_cannot_be_read_to_the_end_cost_nothing_and_show_no_cell(ledger):
     def read(columns, _rows):
         yield from TABLE.select(list(columns)).to_batches()
         raise pa.ArrowInvalid("secret cell")
 
     asked = opened(ledger, Table(TABLE.schema, None, "csv file people.csv", read))
-    with pytest.raises(SchemaError, match=r"reservation 2 of 'people' stays spent until it is voided") as caught:
+    with pytest.raises(
+        SchemaError, match=r"cannot be read to its end.*; nothing was drawn, and nothing spent$"
+    ) as caught:
         asked.ask("smoker", epsilon=1.0)
     assert "secret cell" not in str(caught.value)
-    ledger.void(2, "the file was damaged")
+    assert states(ledger) == ["void"]
     assert asked.remaining == 3.0
+
+
+def test_what_fails_after_the_draw_stays_spent(ledger, monkeypatch):
+    def refused(*_):
+        raise LedgerError("the disk is full")
+
+    asked = opened(ledger)
+    monkeypatch.setattr(Reservation, "commit", refused)
+    with pytest.raises(
+        LedgerError, match="the disk is full; reservation 2 of 'people' stays spent, for noise was drawn"
+    ):
+        asked.ask("smoker", epsilon=1.0)
+    assert states(ledger) == ["drawn"]
+    assert asked.remaining == 2.0
 
 
 # ---- what a session promises -----------------------------------------------------------------------------------------
@@ -382,6 +401,116 @@ def test_a_session_needs_a_ledger_of_records_and_data_with_the_columns(ledger, t
         opened(graphs)
 
 
+# ---- sessions that are charged whole ---------------------------------------------------------------------------------
+
+ASKED = ["smoker", "age >= 40 and smoker", 'city = "Bern"', "age between 20 and 60"]
+TRUTHS = [SMOKERS.sum(), OLD_SMOKERS, (CITIES == "Bern").sum(), ((AGES >= 20) & (AGES <= 60)).sum()]
+
+
+@pytest.fixture
+def rich(tmp_path):
+    """A ledger that affords answers without visible noise."""
+    ledger = Ledger.create(tmp_path / "rich.db")
+    ledger.add_dataset("people", pure(2000.0), composition="basic")
+    return ledger
+
+
+def test_weights_are_charged_once_and_answer_every_question(rich):
+    with opened(rich).open(Weights(updates=4, questions=4), epsilon=500.0, queries=ASKED) as weights:
+        assert states(rich) == ["drawn"]
+        found = [weights.ask(query) for query in ASKED]
+        assert weights.left <= 3
+        assert weights.histogram.rows == pytest.approx(3000)
+    for estimate, truth in zip(found, TRUTHS, strict=True):
+        low, high = estimate.interval(1 - 1e-9)
+        assert low <= truth <= high
+        assert high - low < 40
+    assert states(rich) == ["committed"]
+    assert rich.dataset("people").total(0).epsilon == 500.0
+    assert [a["query"] for a in rich.check_release(weights.record) and weights.record["answers"]] == ASKED
+    with pytest.raises(ParameterError, match="is closed"):
+        weights.ask("smoker")
+
+
+def test_the_median_mechanism_answers_on_a_small_domain(rich):
+    with opened(rich).open("median", epsilon=500.0, queries=["smoker"]) as median:
+        low, high = median.ask("smoker").interval(1 - 1e-9)
+        assert low <= TRUTHS[0] <= high
+        assert median.histogram is None
+    assert rich.check_release(median.record).mechanism == "Median"
+
+
+def test_a_synthetic_histogram_answers_what_it_was_made_for(rich):
+    made, record = opened(rich).synthesise(ASKED, epsilon=500.0)
+    assert np.abs(np.array([a["value"] for a in record["answers"]]) - TRUTHS).max() < 150
+    assert made.domain.shape == (4, 2, 3)
+    assert rich.check_release(record).mechanism == "MWEM"
+
+
+def test_what_is_answered_from_what_is_known_has_an_interval_and_no_standard_error(rich):
+    with opened(rich).open(Weights(updates=4, threshold=10_000), epsilon=50.0, queries=ASKED) as weights:
+        estimate = weights.ask("smoker")
+    assert math.isnan(estimate.standard_error)
+    assert estimate.interval() == (0, 3000)
+    assert "comparison" in estimate.covers
+
+
+def test_the_domain_may_be_given_instead_of_questions(rich):
+    with opened(rich).open("weights", epsilon=50.0, columns=["age", "smoker"], bins={"age": [40]}) as weights:
+        weights.ask("age >= 40 and not smoker")
+        with pytest.raises(ParameterError, match="holds for a part of the level"):
+            weights.ask("age >= 41")
+        with pytest.raises(ParameterError, match="asks about 'city'"):
+            weights.ask('city = "Bern"')
+        with pytest.raises(ParameterError, match="no column 'agee'"):
+            weights.ask("agee > 3")
+    assert [a["query"] for a in weights.record["answers"]] == ["age >= 40 and not smoker"]
+
+
+def test_the_price_of_a_whole_session_is_what_is_charged(ledger):
+    asked = opened(ledger)
+    for method in ("weights", "mwem"):
+        (quote,) = asked.price_whole(method, ASKED, epsilon=1.0)
+        if method == "weights":
+            asked.open(method, epsilon=1.0, queries=ASKED).close()
+        else:
+            asked.synthesise(ASKED, epsilon=1.0)
+        assert ledger.dataset("people").total(0) == quote.after
+    assert asked.remaining == 1.0
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({"method": "weights", "epsilon": 4.0, "queries": ASKED}, "would still fit is 3"),
+        ({"method": "other", "epsilon": 1.0, "queries": ASKED}, "method must be one of"),
+        ({"method": "weights", "epsilon": 1.0, "queries": ["age.x"]}, "means nothing"),
+        ({"method": "weights", "epsilon": 1.0, "queries": ["age >= 120"]}, "part of the level"),
+        ({"method": "weights", "epsilon": 1.0}, "say how to cut it"),
+        ({"method": "weights", "epsilon": 1.0, "columns": ["name"]}, "column must be one of"),
+        ({"method": "weights", "epsilon": 1.0, "queries": ASKED, "columns": ["age"]}, "one or the other"),
+        ({"method": "weights", "epsilon": 1e-14, "queries": ASKED}, "nothing was drawn, and nothing spent"),
+        ({"method": "median", "epsilon": 1.0, "columns": ["age"], "bins": {"age": 100}}, "too many to list"),
+    ],
+)
+def test_a_whole_session_that_is_refused_costs_nothing(ledger, terms, says):
+    asked = opened(ledger)
+    with pytest.raises((ParameterError, BudgetError), match=says):
+        asked.open(terms.pop("method"), **terms)
+    assert set(states(ledger)) <= {"void"}
+    assert asked.remaining == 3.0
+
+
+def test_under_add_remove_a_whole_session_measures_the_number_of_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(Secret, "fresh", lambda: Secret.for_testing(5))
+    for neighbours, known in (("replace", True), ("add-remove", False)):
+        ledger = Ledger.create(tmp_path / f"{neighbours}.db")
+        ledger.add_dataset("people", pure(3.0, neighbours=neighbours))
+        with opened(ledger).open("weights", epsilon=0.1, queries=["smoker"]) as weights:
+            weights.ask("smoker")
+        assert (weights.record["mechanism"]["rows"] == 3000) == known
+
+
 # ---- intervals of counts ---------------------------------------------------------------------------------------------
 
 
@@ -442,10 +571,24 @@ def test_a_session_killed_at_any_step_goes_on_with_the_true_remaining_budget(tmp
     told = CONTEXT.SimpleQueue()
     process = CONTEXT.Process(target=ask_once, args=(where, None, told), daemon=True)
     process.start()
-    _, remaining = told.get()
+    _, left = told.get()
     process.join(120)
-    assert remaining == 10.0 - spent - 1 == 5.0
+    assert left == 10.0 - spent - 1 == 5.0
     for release in ledger.dataset("people").releases:
         if release.state == "reserved":
             ledger.void(release.number, "the process was killed before it drew")
-    assert session.remaining(ledger.dataset("people")) == 7.0  # two that drew and the last are spent
+    assert remaining(ledger.dataset("people")) == 7.0  # two that drew and the last are spent
+
+
+def test_a_whole_session_that_is_killed_is_spent_and_the_ledger_shows_it_as_drawn(tmp_path):
+    where = tmp_path / "b.db"
+    ledger = Ledger.create(where)
+    ledger.add_dataset("people", pure(10.0))
+    process = CONTEXT.Process(target=open_and_die, args=(where,), daemon=True)
+    process.start()
+    process.join(120)
+    assert process.exitcode == -9
+    assert states(ledger) == ["drawn"]
+    with pytest.raises(LedgerError, match="is drawn, so it cannot be voided"):
+        ledger.void(2, "it was killed")
+    assert remaining(ledger.dataset("people")) == 8.0

@@ -85,18 +85,13 @@ class Axis:
             if cut is not None:
                 raise ParameterError(
                     f"{leaf.column.name!r} {leaf.relation} {leaf.value:g} holds for a part of the level from "
-                    f"{cut[0]:g} to below {cut[1]:g}: ask for whole levels (< and >= at their edges), or cut elsewhere"
+                    f"{cut[0]:g} to {cut[1]:g}: ask for whole levels (< and >= at their edges), or cut elsewhere"
                 )
         return leaf.holds(self.encoded())
 
     def _splits(self, leaf: Compared, low: float, high: float) -> bool:
-        """Whether a comparison holds for some numbers from low to below high (to the upper bound itself) only."""
-        last = high == self.edges[-1]
-        if leaf.relation in ("<", ">="):
-            return low < leaf.value <= high if last else low < leaf.value < high
-        if leaf.relation in ("<=", ">"):
-            return low <= leaf.value < high
-        return low <= leaf.value <= high if last else low <= leaf.value < high
+        """Whether a comparison changes within a level: above its lower edge, or at the upper bound, which is in it."""
+        return any(low < cut < high or cut == high == self.edges[-1] for cut in leaf.cuts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +143,25 @@ class Domain:
             if column.name in wanted
         )
         return cls(schema, tuple(axes), limit)
+
+    @classmethod
+    def of_questions(cls, schema: Schema, questions: Sequence[Predicate], limit: int = LIMIT) -> Self:
+        """The domain of the columns that are asked about, cut where the questions change: each is constant on cells.
+
+        Questions are public, and so are cuts that come from them.
+        """
+        leaves = [leaf for question in questions for leaf in question.leaves]
+        names = {leaf.column.name for leaf in leaves} or {schema.data_columns[0].name}
+        bins = {
+            column.name: sorted(
+                cut
+                for cut in {cut for leaf in leaves if leaf.column == column for cut in _cuts(leaf)}
+                if column.low < cut < column.high
+            )
+            for column in schema.data_columns
+            if isinstance(column, Real) and column.name in names
+        }
+        return cls.of(schema, [c.name for c in schema.data_columns if c.name in names], bins, limit)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -203,6 +217,10 @@ class Domain:
         for name in names:
             of_cell = of_cell * self.axis(name).size + self.codes(name)
         return np.asarray(of_cell == np.arange(math.prod(self.axis(name).size for name in names))[:, None])
+
+
+def _cuts(leaf: Leaf) -> tuple[float, ...]:
+    return leaf.cuts if isinstance(leaf, Compared) else ()
 
 
 def _edges(column: Real, bins: int | Sequence[float] | None) -> tuple[float, ...]:

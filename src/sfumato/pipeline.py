@@ -135,17 +135,6 @@ def table_of(account: Account, table: Table, schema: Schema) -> Table:
     return part_of(table, account.parts_by, account.part)
 
 
-@contextmanager
-def spending(account: Account, request: Request) -> Iterator[Reservation]:
-    """Spend before anything is read; a failure afterwards says what remains of it."""
-    reservation = account.reserve(request)
-    try:
-        yield reservation
-    except SfumatoError as error:
-        error.args = (f"{error}; {reservation.describe()}",)
-        raise
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
     """A calibrated mechanism beside the table it will read: what both ways of releasing share."""
@@ -214,8 +203,12 @@ class _Job:
             return
         if not self.secret.protected:
             raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
-        with spending(account, self.request()) as reservation:
+        reservation = account.reserve(self.request())
+        try:
             yield reservation
+        except SfumatoError as error:
+            error.args = (f"{error}; {reservation.describe()}",)
+            raise
 
     def run(self, progress: Progress, charge: Reservation | None) -> Published:
         secret = self.secret if charge is None else self.secret.announced(charge.draw)

@@ -61,6 +61,14 @@ class Compared:
         inside = np.fmin(np.fmax(cells[0], self.column.low), self.column.high)
         return np.asarray(_RELATIONS[self.relation](inside, self.value))
 
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Where it changes: it is constant on the doubles from one cut to below the next."""
+        after = math.nextafter(self.value, math.inf)
+        if self.relation in ("<", ">="):
+            return (self.value,)
+        return (after,) if self.relation in ("<=", ">") else (self.value, after)
+
 
 @dataclass(frozen=True, slots=True)
 class Among:

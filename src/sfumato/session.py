@@ -14,25 +14,32 @@ that is refused, as a text or because it does not fit the budget, costs nothing,
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from importlib import metadata
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import accounting, check, location, noise
-from sfumato.budget import Dataset, Quote, Request
+from sfumato.budget import Quote, Request
+from sfumato.calibration import calibrate
+from sfumato.domain import Domain
 from sfumato.errors import BudgetError, LedgerError, ParameterError
-from sfumato.estimate import Estimate
 from sfumato.guarantee import Guarantee, Neighbours
+from sfumato.histogram import SyntheticHistogram
 from sfumato.ledger import Reservation, schema_text
 from sfumato.loss import Composed, Laplace, Loss
-from sfumato.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
-from sfumato.pipeline import FROM_BOUNDS, Budget, account_of, source_of, spending, table_of
+from sfumato.manifest import Manifest
+from sfumato.mechanisms.asked import check_counts, count_move
+from sfumato.mechanisms.median import Median
+from sfumato.mechanisms.mwem import MWEM
+from sfumato.mechanisms.weights import Weights
+from sfumato.mechanisms.workload import questions
+from sfumato.opened import Answer, Opened, charged, fingerprint, remaining, sealed
+from sfumato.pipeline import FROM_BOUNDS, Budget, account_of, source_of, table_of
 from sfumato.predicates import Predicate, parse
 from sfumato.rows import Rows, TableRows
 from sfumato.schema import Schema, positions
@@ -42,35 +49,9 @@ from sfumato.tables import open_table
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Unit = Literal["record", "attribute"]
+Method = Literal["weights", "median"]
 
 MOST = 10_000  # questions of one batch
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How many records satisfy a question, about.
-
-    estimate  : the noisy count with its standard error and intervals.
-    epsilon   : what it cost, by itself.
-    record    : what was committed to the ledger, with its digest, for all questions of a batch together.
-    dataset   : what the ledger said once it was committed.
-    """
-
-    query: str
-    estimate: Estimate
-    epsilon: float
-    record: Manifest = field(repr=False)
-    dataset: Dataset = field(repr=False)
-
-    @property
-    def value(self) -> float:
-        """The noisy count: unbiased, so below zero at times."""
-        return float(self.estimate.value)
-
-    @property
-    def remaining(self) -> float:
-        """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
-        return remaining(self.dataset)
 
 
 class Session:
@@ -102,6 +83,7 @@ class Session:
         whole = group if group is not None else cap.group if unit == "record" else 1
         self.account, self.schema, self.origin = account, schema, source_of(data)
         self.promise = Guarantee(epsilon=1.0, unit=unit, neighbours=neighbours or cap.neighbours, group=whole)
+        check_counts(self.promise)
         self.table = table_of(account, open_table(data, schema), schema)
         positions(self.table.schema.names, [column.name for column in schema.data_columns])
 
@@ -120,7 +102,7 @@ class Session:
 
     def price(self, queries: Sequence[str], *, epsilon: float) -> list[Quote]:
         """What questions would cost together, cap by cap; nothing is read, drawn or charged."""
-        return self.account.price(self._request(len(self._parsed(queries)), epsilon))
+        return self.account.price(self._counting(len(self._parsed(queries)), epsilon))
 
     def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
         if isinstance(queries, str) or not isinstance(queries, Sequence):
@@ -138,26 +120,30 @@ class Session:
         return found
 
     def _laplace_scale(self, epsilon: float) -> float:
-        """The scale b of the noise, rounded up, so that group / b <= epsilon."""
+        """The scale b of the noise, rounded up, so that what one unit moves / b <= epsilon."""
         check.positive(epsilon=epsilon)
-        b = math.nextafter(self.promise.group / float(epsilon), math.inf)
+        move = count_move(self.promise)
+        b = math.nextafter(move / float(epsilon), math.inf)
         if not noise.SMALLEST_SCALE <= b <= noise.LARGEST_SCALE:
-            least, most = self.promise.group / noise.LARGEST_SCALE, self.promise.group / noise.SMALLEST_SCALE
+            least, most = move / noise.LARGEST_SCALE, move / noise.SMALLEST_SCALE
             raise check.fail("epsilon", epsilon, f"above {least:.3g} and below {most:.3g}")
         return b
 
-    def _request(self, count: int, epsilon: float) -> Request:
+    def _counting(self, count: int, epsilon: float) -> Request:
         """Questions as a ledger sees them: together one release, whose losses add up like those of single ones."""
         b = self._laplace_scale(epsilon)
         total = float(Decimal(repr(float(epsilon))) * count)
 
         def loss_at(times: float) -> Loss:
-            one = Laplace(self.promise.group, b * times)
+            one = Laplace(count_move(self.promise), b * times)
             return one if count == 1 else Composed([one] * count)
 
+        return self._request("Answer" if count == 1 else f"Answer x {count}", self._promise(total), loss_at)
+
+    def _request(self, mechanism: str, guarantee: Guarantee, loss_at: Callable[[float], Loss]) -> Request:
         return Request(
-            "Answer" if count == 1 else f"Answer x {count}",
-            self._promise(total),
+            mechanism,
+            guarantee,
             loss_at(1.0),
             loss_at,
             len(self.schema.data_columns),
@@ -166,19 +152,20 @@ class Session:
             (FROM_BOUNDS,) if self.schema.bounds_from_data else (),
         )
 
-    def _promise(self, epsilon: float) -> Guarantee:
-        p = self.promise
-        return Guarantee(epsilon=epsilon, unit=p.unit, neighbours=p.neighbours, group=p.group)
+    def _promise(self, epsilon: float, delta: float = 0.0) -> Guarantee:
+        return replace(self.promise, epsilon=epsilon, delta=delta)
 
     def _asked(self, predicates: list[Predicate], epsilon: float) -> list[Answer]:
         """Reserve, count, draw, commit."""
-        request, b = self._request(len(predicates), epsilon), self._laplace_scale(epsilon)
-        with _for_each(len(predicates)), spending(self.account, request) as charge:
+        request, b = self._counting(len(predicates), epsilon), self._laplace_scale(epsilon)
+        with _for_each(len(predicates)), charged(self.account, request) as charge:
             schema = _needed(self.schema, predicates)
             *counts, rows = count(TableRows(self.table, schema), schema, predicates)
             seen = _noisy(np.array(counts, np.int64), predicates, b, charge)
             most = float(rows) if self.promise.neighbours == "replace" else None
-            record = self._record(request.guarantee, b, list(zip(predicates, seen, strict=True)), charge)
+            texts = [predicate.text for predicate in predicates]
+            facts = {"name": "count", "noise": "laplace", "laplace_scale": b}
+            record = sealed(request.guarantee, facts, list(zip(texts, seen, strict=True)), charge)
             charge.commit(record)
         dataset = self.account.ledger.dataset(self.account.name)
         bounded = {} if most is None else {"most": most}
@@ -187,23 +174,121 @@ class Session:
             for p, value in zip(predicates, seen, strict=True)
         ]
 
-    def _record(
-        self, guarantee: Guarantee, b: float, answers: list[tuple[Predicate, int]], charge: Reservation
-    ) -> Manifest:
-        """What the ledger commits to: the questions and what was published; nothing else of the data."""
-        body = {
-            "format": "sfumato-answer",
-            "version": 1,
-            "software": {"sfumato": metadata.version("sfumato")},
-            "kind": "answer",
-            "guarantee": describe_guarantee(guarantee),
-            "mechanism": {"name": "count", "noise": "laplace", "laplace_scale": b},
-            "answers": [{"query": predicate.text, "value": value} for predicate, value in answers],
-            "ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash},
-            "numerics": "exact",
-            "randomness": RANDOMNESS,
-        }
-        return body | {"digest": digest(body)}
+    def open(
+        self,
+        method: Method | Weights | Median,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        queries: Sequence[str] = (),
+        columns: Sequence[str] | None = None,
+        bins: Mapping[str, int | Sequence[float]] | None = None,
+    ) -> Opened:
+        """A mechanism that answers any number of questions about a finite domain, charged whole, now.
+
+        Formal guarantee: all its answers together satisfy (epsilon, delta), as proved for the mechanism.
+        method        : ``weights`` or ``median``, or a recipe of one of them.
+        queries       : questions that will be asked: the domain is cut so that it can answer them.
+        columns, bins : the domain of other questions, see ``Domain.of``.
+        """
+        domain = self._domain(queries, columns, bins)
+        job = self._job(_recipe(method, len(queries)), domain, self._promise(epsilon, delta))
+        with charged(self.account, job.request) as charge:
+            secret = Secret.fresh().announced(charge.draw)
+            started = job.prepared.start(TableRows(self.table, domain.schema), job.level, secret)
+        return Opened(started, domain, self.schema, job.guarantee, charge)
+
+    def synthesise(
+        self, queries: Sequence[str], *, epsilon: float, delta: float = 0.0, rounds: int | None = None
+    ) -> tuple[SyntheticHistogram, Manifest]:
+        """A synthetic histogram made for questions by MWEM, and what was committed to the ledger.
+
+        Formal guarantee: the histogram satisfies (epsilon, delta), as proved for MWEM; what is computed from it is
+        free. ``Domain.mask`` turns a question into cells, of which ``SyntheticHistogram.answer`` knows the rows.
+        """
+        predicates, domain = self._parsed(queries), self._domain(queries, None, None)
+        recipe = self._mwem(queries, domain, rounds)
+        job = self._job(recipe, domain, self._promise(epsilon, delta))
+        with charged(self.account, job.request) as charge:
+            secret = Secret.fresh().announced(charge.draw)
+            made = job.prepared.run(TableRows(self.table, domain.schema), job.level, secret).histogram
+            answers = [(p.text, made.answer(domain.mask(p))) for p in predicates]
+            facts = {"name": "MWEM", "rounds": recipe.rounds, "histogram": fingerprint(made)}
+            record = sealed(job.guarantee, facts, answers, charge)
+            charge.commit(record)
+        return made, record
+
+    def price_whole(
+        self,
+        method: Method | Weights | Median | Literal["mwem"],
+        queries: Sequence[str],
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        rounds: int | None = None,
+    ) -> list[Quote]:
+        """What ``open`` or ``synthesise`` would cost for these questions, cap by cap; nothing is read or charged."""
+        self._parsed(queries)
+        domain = self._domain(queries, None, None)
+        recipe = self._mwem(queries, domain, rounds) if method == "mwem" else _recipe(method, len(queries))
+        return self.account.price(self._job(recipe, domain, self._promise(epsilon, delta)).request)
+
+    def _mwem(self, queries: Sequence[str], domain: Domain, rounds: int | None) -> MWEM:
+        workload = questions(np.array([domain.mask(p) for p in self._parsed(queries)]), domain)
+        return MWEM(workload=workload, rounds=min(10, len(workload)) if rounds is None else rounds)
+
+    def _domain(
+        self,
+        queries: Sequence[str],
+        columns: Sequence[str] | None,
+        bins: Mapping[str, int | Sequence[float]] | None,
+    ) -> Domain:
+        """A domain over a schema of its own columns alone, which are all that is read."""
+        if queries and (columns is not None or bins is not None):
+            raise ParameterError("a domain is made from queries, or from columns and bins: give one or the other")
+        if queries:
+            predicates = self._parsed(queries)
+            domain = Domain.of_questions(_needed(self.schema, predicates), predicates)
+            for predicate in predicates:
+                domain.mask(predicate)
+            return domain
+        whole = [column.name for column in self.schema.data_columns]
+        for name in columns or ():
+            check.one_of(whole, column=name)
+        small = Schema(tuple(c for c in self.schema.data_columns if columns is None or c.name in columns))
+        return Domain.of(small, columns, bins)
+
+    def _job(self, recipe: Weights | Median | MWEM, domain: Domain, guarantee: Guarantee) -> "_Job":
+        """A mechanism at its level, and what the ledger is asked for."""
+        prepared = recipe.prepare(domain, guarantee)
+        level = _level(prepared, guarantee)
+        request = self._request(type(recipe).__name__, guarantee, lambda times: prepared.loss(level * times))
+        return _Job(prepared, level, guarantee, request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A prepared mechanism that is charged whole."""
+
+    prepared: Any
+    level: float
+    guarantee: Guarantee
+    request: Request
+
+
+def _level(prepared: Any, guarantee: Guarantee) -> float:
+    """A level that keeps the promise, checked; where it is pure, a little above 1 / epsilon, without a search."""
+    near = (1 + 2.0**-40) / guarantee.epsilon
+    if guarantee.delta == 0 and prepared.loss(near).delta(guarantee.epsilon) == 0:
+        return near
+    return calibrate(prepared, guarantee).level
+
+
+def _recipe(method: str | Weights | Median, count: int) -> Weights | Median:
+    if isinstance(method, (Weights, Median)):
+        return method
+    check.one_of(("weights", "median"), method=method)
+    return Weights(questions=count or 1000) if method == "weights" else Median()
 
 
 @contextmanager
@@ -226,11 +311,6 @@ def count(rows: Rows, schema: Schema, predicates: Sequence[Predicate]) -> Intege
         return np.array([*(np.count_nonzero(test(block)) for test in tests), block.shape[1]], np.int64)
 
     return rows.sum(of_block)
-
-
-def remaining(dataset: Dataset) -> float:
-    """The largest epsilon that one more pure release can have under every cap, rounded down."""
-    return min(dataset.remaining(place) for place in range(len(dataset.caps)))
 
 
 def _needed(schema: Schema, predicates: Sequence[Predicate]) -> Schema:
