@@ -15,6 +15,7 @@ from sfumato import noise
 from sfumato.cli import main
 from sfumato.ledger import Ledger
 from sfumato.rows import TableRows
+from sfumato.secret import Secret
 from test_predicates import HOSTILE
 
 SCHEMA = """
@@ -128,7 +129,7 @@ def test_a_batch_that_does_not_fit_is_refused_whole_in_one_line(capsys):
 
 
 def test_a_hostile_question_is_refused_in_one_line_and_costs_nothing(capsys):
-    for text, _ in HOSTILE.values():
+    for text, _ in list(HOSTILE.values())[::4]:  # all of them are asked in test_session
         told = refused(capsys, "--epsilon", "0.1", text)
         assert len(told) < 400
     assert entries() == 1
@@ -222,17 +223,18 @@ def test_a_session_that_runs_out_tells_what_it_answered_and_what_it_did_not(caps
 
 def masked(line):
     """An answer without what the noise decides."""
-    return re.sub(r"(: )-?[\d,]+( \+- [\d.]+ \(95%: )-?[\d,]+ to -?[\d,]+\)", r"\1N\2N to N)", line)
+    return re.sub(r"(: )-?[\d,]+((?: \+- [\d.]+)? \(95%: )-?[\d,]+ to -?[\d,]+\)", r"\1N\2N to N)", line)
 
 
 def test_the_commands_of_the_page_on_queries_print_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Secret, "fresh", lambda: Secret.for_testing(1))  # which questions are measured is noise, too
     (tmp_path / "page").mkdir()
     monkeypatch.chdir(tmp_path / "page")
     making, asking = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(making, {})  # noqa: S102 - our own page
     Path("people.toml").write_text(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL).group(1))
     blocks = re.findall(r"^    \$ sfumato (.*)\n((?:    [^$].*\n)+)", PAGE, re.MULTILINE)
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     for line, said in blocks:
         main(shlex.split(line))
         told = capsys.readouterr()

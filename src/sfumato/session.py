@@ -181,6 +181,7 @@ class Session:
         epsilon: float,
         delta: float = 0.0,
         queries: Sequence[str] = (),
+        updates: int | None = None,
         columns: Sequence[str] | None = None,
         bins: Mapping[str, int | Sequence[float]] | None = None,
     ) -> Opened:
@@ -189,17 +190,20 @@ class Session:
         Formal guarantee: all its answers together satisfy (epsilon, delta), as proved for the mechanism.
         method        : ``weights`` or ``median``, or a recipe of one of them.
         queries       : questions that will be asked: the domain is cut so that it can answer them.
+        updates       : how many questions can be measured; left out, 20 or as many as there are queries (weights), or
+                        what the mechanism proposes (median).
         columns, bins : the domain of other questions, see ``Domain.of``.
         """
         domain = self._domain(queries, columns, bins)
-        job = self._job(_recipe(method, len(queries)), domain, self._promise(epsilon, delta))
+        recipe = _recipe(method, len(queries), domain, updates)
+        job = self._job(recipe, domain, self._promise(epsilon, delta))
         with charged(self.account, job.request) as charge:
             secret = Secret.fresh().announced(charge.draw)
             started = job.prepared.start(TableRows(self.table, domain.schema), job.level, secret)
         return Opened(started, domain, self.schema, job.guarantee, charge)
 
     def synthesise(
-        self, queries: Sequence[str], *, epsilon: float, delta: float = 0.0, rounds: int | None = None
+        self, queries: Sequence[str], *, epsilon: float, delta: float = 0.0, updates: int | None = None
     ) -> tuple[SyntheticHistogram, Manifest]:
         """A synthetic histogram made for questions by MWEM, and what was committed to the ledger.
 
@@ -207,7 +211,7 @@ class Session:
         free. ``Domain.mask`` turns a question into cells, of which ``SyntheticHistogram.answer`` knows the rows.
         """
         predicates, domain = self._parsed(queries), self._domain(queries, None, None)
-        recipe = self._mwem(queries, domain, rounds)
+        recipe = self._mwem(queries, domain, updates)
         job = self._job(recipe, domain, self._promise(epsilon, delta))
         with charged(self.account, job.request) as charge:
             secret = Secret.fresh().announced(charge.draw)
@@ -225,17 +229,21 @@ class Session:
         *,
         epsilon: float,
         delta: float = 0.0,
-        rounds: int | None = None,
+        updates: int | None = None,
     ) -> list[Quote]:
         """What ``open`` or ``synthesise`` would cost for these questions, cap by cap; nothing is read or charged."""
         self._parsed(queries)
         domain = self._domain(queries, None, None)
-        recipe = self._mwem(queries, domain, rounds) if method == "mwem" else _recipe(method, len(queries))
+        if method == "mwem":
+            recipe: MWEM | Weights | Median = self._mwem(queries, domain, updates)
+        else:
+            recipe = _recipe(method, len(queries), domain, updates)
         return self.account.price(self._job(recipe, domain, self._promise(epsilon, delta)).request)
 
-    def _mwem(self, queries: Sequence[str], domain: Domain, rounds: int | None) -> MWEM:
+    def _mwem(self, queries: Sequence[str], domain: Domain, updates: int | None) -> MWEM:
         workload = questions(np.array([domain.mask(p) for p in self._parsed(queries)]), domain)
-        return MWEM(workload=workload, rounds=min(10, len(workload)) if rounds is None else rounds)
+        rounds = min(10, len(workload)) if updates is None else updates
+        return MWEM(workload=workload, rounds=rounds, passes=_passes(domain))
 
     def _domain(
         self,
@@ -284,11 +292,22 @@ def _level(prepared: Any, guarantee: Guarantee) -> float:
     return calibrate(prepared, guarantee).level
 
 
-def _recipe(method: str | Weights | Median, count: int) -> Weights | Median:
+def _recipe(method: str | Weights | Median, count: int, domain: Domain, updates: int | None) -> Weights | Median:
     if isinstance(method, (Weights, Median)):
+        if updates is not None:
+            raise ParameterError("updates are a part of the recipe that was given")
         return method
     check.one_of(("weights", "median"), method=method)
-    return Weights(questions=count or 1000) if method == "weights" else Median()
+    if method == "median":
+        return Median(hard=updates)
+    expected = count or 1000
+    most = min(20, expected) if updates is None else updates
+    return Weights(updates=most, questions=expected, passes=_passes(domain))
+
+
+def _passes(domain: Domain) -> int:
+    """How often weights are refitted after a measurement: this costs no privacy, so often where it costs no time."""
+    return max(20, min(400, (1 << 22) // domain.size))
 
 
 @contextmanager

@@ -153,30 +153,21 @@ def _tell(
 def _whole(options: Any, session: "Session", queries: list[str]) -> None:
     """All questions by a mechanism that is charged at once."""
     from sfumato.errors import ParameterError
-    from sfumato.mechanisms.median import Median
-    from sfumato.mechanisms.weights import Weights
 
-    measured = options.updates if options.updates is not None else min(20, len(queries))
     if options.method == "median" and options.histogram is not None:
         raise ParameterError("the median mechanism keeps no histogram: use --method weights or mwem")
     _check_free(options.histogram)
-    promise = {"epsilon": options.epsilon, "delta": options.delta}
-    recipe: Weights | Median | None = None
-    if options.method == "weights":
-        recipe = Weights(updates=measured, questions=len(queries))
-    elif options.method == "median":
-        recipe = Median(hard=options.updates)
+    terms = {"epsilon": options.epsilon, "delta": options.delta, "updates": options.updates}
     if options.price:
-        quotes = session.price_whole(recipe or "mwem", queries, rounds=options.updates, **promise)
-        _quote(options, quotes, len(queries))
-    elif recipe is None:
-        made, record = session.synthesise(queries, rounds=options.updates, **promise)
+        _quote(options, session.price_whole(options.method, queries, **terms), len(queries))
+    elif options.method == "mwem":
+        made, record = session.synthesise(queries, **terms)
         _write(options.histogram, made)
         facts = [{"query": a["query"], "value": a["value"]} for a in record["answers"]]
         lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, of a synthetic histogram" for f in facts]
         _tell(options, session, facts, lines, record)
     else:
-        _open(options, session, queries, session.open(recipe, queries=queries, **promise))
+        _open(options, session, queries, session.open(options.method, queries=queries, **terms))
 
 
 def _open(options: Any, session: "Session", queries: list[str], opened: "Opened") -> None:
