@@ -395,6 +395,8 @@ def test_a_session_needs_a_ledger_of_records_and_data_with_the_columns(ledger, t
         opened(ledger, TABLE.drop_columns("smoker"))
     with pytest.raises(ParameterError, match="unit must be one of"):
         opened(ledger, unit="edge")
+    with pytest.raises(ParameterError, match="what is added or removed is a whole record"):
+        opened(ledger, unit="attribute", neighbours="add-remove")
     graphs = Ledger.create(tmp_path / "graphs.db")
     graphs.add_dataset("graph", pure(3.0, unit="edge"))
     with pytest.raises(LedgerError, match="is a graph"):

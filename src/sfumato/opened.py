@@ -38,7 +38,7 @@ class Answer:
     """How many records satisfy a question, about.
 
     estimate  : the noisy count with its standard error and intervals.
-    epsilon   : what it cost, by itself; 0 if the session was charged when it opened.
+    epsilon   : what it cost, by itself.
     record    : what was committed to the ledger, with its digest, for all questions of a batch together.
     dataset   : what the ledger said once it was committed.
     """

@@ -104,6 +104,10 @@ class Session:
         """What questions would cost together, cap by cap; nothing is read, drawn or charged."""
         return self.account.price(self._counting(len(self._parsed(queries)), epsilon))
 
+    def _rows(self, schema: Schema) -> Rows:
+        """The rows, encoded by a schema of some of the columns."""
+        return TableRows(self.table, schema)
+
     def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
         if isinstance(queries, str) or not isinstance(queries, Sequence):
             raise ParameterError("queries are a list of texts such as ['age >= 40', 'smoker']")
@@ -160,7 +164,7 @@ class Session:
         request, b = self._counting(len(predicates), epsilon), self._laplace_scale(epsilon)
         with _for_each(len(predicates)), charged(self.account, request) as charge:
             schema = _needed(self.schema, predicates)
-            *counts, rows = count(TableRows(self.table, schema), schema, predicates)
+            *counts, rows = count(self._rows(schema), schema, predicates)
             seen = _noisy(np.array(counts, np.int64), predicates, b, charge)
             most = float(rows) if self.promise.neighbours == "replace" else None
             texts = [predicate.text for predicate in predicates]
@@ -199,7 +203,7 @@ class Session:
         job = self._job(recipe, domain, self._promise(epsilon, delta))
         with charged(self.account, job.request) as charge:
             secret = Secret.fresh().announced(charge.draw)
-            started = job.prepared.start(TableRows(self.table, domain.schema), job.level, secret)
+            started = job.prepared.start(self._rows(domain.schema), job.level, secret)
         return Opened(started, domain, self.schema, job.guarantee, charge)
 
     def synthesise(
@@ -215,7 +219,7 @@ class Session:
         job = self._job(recipe, domain, self._promise(epsilon, delta))
         with charged(self.account, job.request) as charge:
             secret = Secret.fresh().announced(charge.draw)
-            made = job.prepared.run(TableRows(self.table, domain.schema), job.level, secret).histogram
+            made = job.prepared.run(self._rows(domain.schema), job.level, secret).histogram
             answers = [(p.text, made.answer(domain.mask(p))) for p in predicates]
             facts = {"name": "MWEM", "rounds": recipe.rounds, "histogram": fingerprint(made)}
             record = sealed(job.guarantee, facts, answers, charge)
