@@ -138,15 +138,15 @@ class Median:
     size       : m, the rows of a candidate database.
     hard       : how many questions can be hard; left out, as many as would halve the candidates down to one.
     accuracy   : the survey's epsilon, a share of the rows: answers closer than this count as right. Databases of m rows
-                 answer multiples of 1/m, so an accuracy below about 3/m makes every question hard.
-    width      : how far from a hard answer candidates stay, as a share; left out, the larger of accuracy / 2 and 1/m.
+                 answer multiples of 1/m, so an accuracy below about 8/m leaves questions hard however often asked.
+    width      : how far from a hard answer candidates stay, as a share; left out, the larger of accuracy / 8 and 1/m.
     measuring  : the share of epsilon for the hard answers.
     comparison : ``shared`` or ``printed``, see above.
     """
 
     size: int = 16
     hard: int | None = None
-    accuracy: float = 0.25
+    accuracy: float = 0.5
     width: float | None = None
     measuring: float = 0.4
     comparison: Comparison = "shared"
@@ -166,7 +166,7 @@ class Median:
     @property
     def kept(self) -> float:
         """How far from a hard answer candidates stay."""
-        return max(self.accuracy / 2, 1 / self.size) if self.width is None else self.width
+        return max(self.accuracy / 8, 1 / self.size) if self.width is None else self.width
 
     def prepare(self, domain: Domain, guarantee: Guarantee) -> "PreparedMedian":
         """Refuse what cannot be listed or promised; before any data is read."""

@@ -26,7 +26,7 @@ question and enter another. Distances |q(D) - e| from a guess e are not monotone
 
 epsilon1 : epsilon2 = 1 : (2 c)^(2/3), monotone 1 : c^(2/3), makes the noise of the comparison smallest (section 4.2
 there). Numbers: the comparisons are pure for every transcript and the numbers have noise of their own, so the two
-compose as if one came after the other (Lyu 2022, Theorem 1, on concurrent composition).
+compose as if one came after the other (Lyu 2022, on concurrent composition).
 """
 
 import math

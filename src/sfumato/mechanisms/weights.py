@@ -16,6 +16,7 @@ and the weights add up to that measurement.
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +39,7 @@ from sfumato.mechanisms.asked import (
     measured,
     rows_known,
 )
-from sfumato.mechanisms.threshold import Comparisons, Scales, check_positives, check_threshold
+from sfumato.mechanisms.threshold import MOST_POSITIVES, Comparisons, Scales, check_positives, check_threshold
 from sfumato.mechanisms.workload import Measurement, Partition, refitted, uniform_weights
 from sfumato.rows import Rows
 from sfumato.secret import Secret
@@ -73,6 +74,18 @@ class Weights:
         check.probability_below_one(measuring=self.measuring)
         if self.threshold is not None:
             check_threshold(self.threshold)
+
+    @classmethod
+    def suggested(cls, rows: int, epsilon: float) -> Self:
+        """Settings that did well on several data sets, for about this many rows, a public guess, and this epsilon.
+
+        Updates are in proportion to sqrt(rows epsilon), and so is the inverse of the threshold as a share of the rows.
+        """
+        check.whole(1, rows=rows)
+        check.positive(epsilon=epsilon)
+        strength = math.sqrt(rows * epsilon)
+        updates = min(MOST_POSITIVES, math.ceil(strength / 2.3))
+        return cls(updates=updates, threshold=math.ceil(5 * rows / strength), measuring=0.3)
 
     def prepare(self, domain: Domain, guarantee: Guarantee) -> "PreparedWeights":
         """Refuse what cannot be promised; before any data is read."""

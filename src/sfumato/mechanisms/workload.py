@@ -21,6 +21,7 @@ from sfumato.mechanisms.asked import checked_query, count_move, disjoint_move
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_MOST_UPDATES = 1000  # in one go
 _STEEPEST = 1.0  # exponent of one update: what noise makes larger is cut, which is post-processing
 
 
@@ -87,13 +88,13 @@ def uniform_weights(domain: Domain, rows: int) -> Floats:
 
 
 def refitted(weights: Floats, measured: Sequence[Measurement], rows: int, passes: int) -> Floats:
-    """Weights after multiplicative updates towards everything measured, over and over.
+    """Weights after multiplicative updates towards everything measured, over and over, but for long lists less often.
 
     Guarantee: post-processing of noisy measurements; costs no privacy, however often they are used.
     Each update multiplies the cells of a part by exp((measured - estimated) / (2 rows)) and restores the total (Hardt
     and Rothblum 2010; Hardt, Ligett and McSherry 2012, section 2.1 and its remark on repeated updates).
     """
-    for _ in range(passes):
+    for _ in range(max(1, min(passes, _MOST_UPDATES // max(1, len(measured))))):
         for partition, values in measured:
             gap = (values - partition.totals(weights)) / (2 * rows)
             weights = weights * np.exp(partition.spread(np.clip(gap, -_STEEPEST, _STEEPEST), 0.0))
