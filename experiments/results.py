@@ -14,6 +14,7 @@ import components
 import graphs
 import planning
 import profiles
+import queries
 from learning_report import HEADING
 from sfumato.guarantee import Guarantee
 from sfumato.pictures import draw_feasible, draw_plan, draw_regions
@@ -62,6 +63,8 @@ def lines(data: Path | None, quick: bool) -> Iterator[str]:
     yield from graphs.section(data, DOCS / "figures" / "cuts.svg", quick)
     yield ""
     yield from components.section(data, quick)
+    yield ""
+    yield from queries.section(data, DOCS / "figures" / "questions.svg", quick)
     yield ""
     yield from attacks.section(data, DOCS / "figures" / "attacks.svg", quick)
 

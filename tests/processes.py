@@ -15,12 +15,14 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release, release_to
 from sfumato.schema import Schema
 from sfumato.secret import Secret
+from sfumato.session import Session
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         "sfumato.pipeline",
         "sfumato.mechanisms.sketch",
+        "sfumato.session",
         "sqlalchemy.dialects.postgresql.psycopg",
         "psycopg",
         "scipy.stats",
@@ -59,6 +61,22 @@ def _deadly(step):
         return result
 
     setattr(owner, name, _kill if when == "before" else ending)
+
+
+def ask_once(where, step=None, told=None):
+    """A question that is charged; what it answers is told."""
+    if step is not None:
+        _deadly(step)
+    answer = Session(ROWS, schema=TERMS["schema"], ledger=where).ask("c0 < 0.5", epsilon=1.0)
+    if told is not None:
+        told.put((answer.value, answer.remaining))
+
+
+def open_and_die(where):
+    """A session that is charged whole, asked once, and never closed."""
+    session = Session(ROWS, schema=TERMS["schema"], ledger=where)
+    session.open("weights", epsilon=2.0, queries=["c0 < 0.5"]).ask("c0 < 0.5")
+    _kill()
 
 
 def release_once(where, out, step=None, ready=None):

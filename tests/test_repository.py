@@ -17,6 +17,7 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     "docs/architecture.md",
     "docs/mathematics.md",
+    "docs/queries.md",
     "docs/file-format.md",
     "docs/results.md",
 ]

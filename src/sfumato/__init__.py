@@ -29,6 +29,7 @@ _PUBLIC = {
     "ReleaseError": "errors",
     "Schema": "schema",
     "SchemaError": "errors",
+    "Session": "session",
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
     "Synthetic": "mechanisms.synthetic",

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+from sfumato.commands.answering import add_ask
 from sfumato.commands.asking import add_estimate, add_show
 from sfumato.commands.attacking import add_attack
 from sfumato.commands.auditing import add_audit
@@ -67,7 +68,7 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     plans = (add_plan, add_regions, add_feasible)
     tries = (add_audit, add_attack)
-    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_ledger, *tries):
+    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_ask, add_ledger, *tries):
         add(commands)
     return parser
 

@@ -35,3 +35,7 @@ class BudgetError(LedgerError):
     def __init__(self, message: str, *, requested: float, remaining: float) -> None:
         super().__init__(message)
         self.requested, self.remaining = requested, remaining
+
+
+class ExhaustedError(SfumatoError, RuntimeError):
+    """A mechanism that answers questions has used up what it was opened with; nothing was read, drawn or charged."""

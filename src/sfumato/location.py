@@ -3,6 +3,7 @@
 Intervals are exact, not asymptotic: the law of value - truth does not depend on the truth.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -30,6 +31,31 @@ def located(value: ArrayLike, noise: NoiseLaw, most: ArrayLike) -> Estimate:
     seen, error = np.where(top > 0, seen, 0.0), np.where(top > 0, noise.scale, 0.0)
     bounds = partial(_belt, value=seen, noise=noise, most=top)
     return Estimate(_plain(seen), _plain(error), "the noise; nothing else is random", bounds)
+
+
+def counted(value: ArrayLike, laplace_scale: float, most: float = 2.0**53) -> Estimate:
+    """Estimates of counts in [0, most], each published with floor(eta + 1/2) added to it, eta ~ Laplace.
+
+    Guarantee: post-processing of a release; costs no privacy.
+    Error:     unbiased; P[noise = k] = e^(-|k|/b) sinh(1/2b) for k != 0, so its variance is cosh(h) / (2 sinh(h)^2)
+               with h = 1/2b. Intervals are of whole numbers. count + eta lies within 1/2 of the value, and both ends of
+               the exact interval that it would have given grow with it: taken at value - 1/2 and value + 1/2 they
+               cover at least as often, and by no more than one step each.
+    """
+    h = 1 / (2 * laplace_scale)
+    error = math.sqrt(1 / (math.tanh(h) * 2 * math.sinh(h)))
+    noise = NoiseLaw("laplace", math.sqrt(2) * laplace_scale)
+    seen = np.asarray(value, np.float64)
+    errors = np.full(seen.shape, error if most > 0 else 0.0)
+    bounds = partial(_whole_belt, value=seen, noise=noise, most=np.full(seen.shape, float(most)))
+    return Estimate(_plain(seen), _plain(errors), "the noise; nothing else is random", bounds)
+
+
+def _whole_belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> tuple[Floats, Floats]:
+    """The whole numbers within the belts of all that may have been rounded to a value."""
+    low = np.ceil(_belt(tail, np.asarray(value - 0.5), noise, most)[0])
+    high = np.floor(_belt(tail, np.asarray(value + 0.5), noise, most)[1])
+    return np.asarray(low), np.maximum(low, high)
 
 
 def _belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> tuple[Floats, Floats]:

@@ -51,7 +51,7 @@ def release(
     classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests; a release made with the testing
     twin is marked as unprotected.
     """
-    account, worker = _account(ledger), _engine(engine)
+    account, worker = account_of(ledger), _engine(engine)
     beside = Path(tempfile.gettempdir()) / "sfumato"
     with worker.opened(data, beside) as still, ExitStack() as stack:
         job = _Job.of(still, schema, mechanism, guarantee, secret, worker).of_part(account)
@@ -86,7 +86,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
     Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
     all pairs of them, and for graphs).
     """
-    account, worker = _account(ledger), _engine(engine)
+    account, worker = account_of(ledger), _engine(engine)
     storage.check_free(Path(path))
     with worker.opened(data, Path(path)) as still, ExitStack() as stack:
         job = _Job.of(still, schema, mechanism, guarantee, secret, worker).of_part(account)
@@ -121,7 +121,7 @@ def price(
     ledger: Budget,
 ) -> list[Quote]:
     """What a release would cost, cap by cap; nothing is read off the rows, drawn or charged."""
-    account = _account(ledger)
+    account = account_of(ledger)
     if account is None:
         raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
     return account.price(_Job.of(data, schema, mechanism, guarantee, None, Local()).request())
@@ -130,6 +130,18 @@ def price(
 def source_of(data: Any) -> str:
     """Where data come from, in words that a ledger can fingerprint: the whole path of a file; ``memory`` otherwise."""
     return f"file {Path(data).resolve()}" if isinstance(data, (str, Path)) else f"memory {type(data).__name__}"
+
+
+def table_of(account: Account, table: Table, schema: Schema) -> Table:
+    """The records that an account is about: all of them, or those of its part."""
+    if account.part is None:
+        return table
+    assert account.parts_by is not None
+    if any(c.name == account.parts_by and c.kind != "id" for c in schema.columns):
+        raise ParameterError(
+            f"parts go by {account.parts_by!r}, which is public: leave it out of the schema, which protects columns"
+        )
+    return part_of(table, account.parts_by, account.part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,14 +207,9 @@ class _Job:
         """The same with the records of the account's part only: what is charged to a part reads no other."""
         if account is None or account.part is None:
             return self
-        assert account.parts_by is not None
         if not isinstance(self.source, Table) or self.schema is None:
             raise ParameterError("parts are of tables: a graph has none")
-        if any(c.name == account.parts_by and c.kind != "id" for c in self.schema.columns):
-            raise ParameterError(
-                f"parts go by {account.parts_by!r}, which is public: leave it out of the schema, which protects columns"
-            )
-        return replace(self, source=part_of(self.source, account.parts_by, account.part))
+        return replace(self, source=table_of(account, self.source, self.schema))
 
     @contextmanager
     def charged(self, account: Account | None) -> Iterator[Reservation | None]:
@@ -259,7 +266,8 @@ class _Job:
         return shared | published.facts | {"warnings": warnings}
 
 
-def _account(ledger: Budget) -> Account | None:
+def account_of(ledger: Budget) -> Account | None:
+    """The account that a ledger, or the place of one, stands for."""
     if ledger is None or isinstance(ledger, Account):
         return ledger
     return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()

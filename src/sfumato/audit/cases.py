@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sfumato.audit.answers import HONEST
 from sfumato.audit.canaries import one_run
 from sfumato.audit.examining import Effort, Finding, Progress, examine
-from sfumato.audit.trials import Method, trial
+from sfumato.audit.trials import Method, Trial, trial
 from sfumato.columns import Category, Flag, Real
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
@@ -71,6 +72,19 @@ class Case:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What selects or answers, as the suite audits it, for any epsilon."""
+
+    name: str
+    trial: Callable[[float], Trial]
+    method: Method = "closed"
+
+    def run(self, epsilon: float, effort: Effort, progress: Progress) -> Finding:
+        """Audit it."""
+        return examine(self.trial(epsilon), effort, progress)
+
+
 _LINE = Schema.reals(16, low=0.0, high=1.0)
 _SQUARE = Schema.reals(2, low=-1.0, high=1.0)
 _WIDE = Schema.reals(32, low=-1.0, high=1.0)
@@ -87,7 +101,7 @@ def _same(recipe: Recipe) -> Callable[[float], Recipe]:
     return lambda _epsilon: recipe
 
 
-CASES = (
+RELEASES = (
     Case("sketch, Laplace, one value", _same(Sketch(dimension=8)), _LINE, _VALUE),
     Case(
         "sketch, Gaussian, one value",
@@ -166,6 +180,8 @@ CASES = (
         "one run",
     ),
 )
+ANSWERS = tuple(Asked(name, made) for name, made in HONEST.items())
+CASES: tuple[Case | Asked, ...] = (*RELEASES, *ANSWERS)
 
 QUICK = Effort(samples=50_000, seconds=30.0)
 FULL = Effort(samples=2_000_000, seconds=300.0)
@@ -199,7 +215,7 @@ class Line:
 def suite(
     effort: Effort = FULL,
     *,
-    cases: tuple[Case, ...] = CASES,
+    cases: tuple[Case | Asked, ...] = CASES,
     epsilons: tuple[float, ...] = EPSILONS,
     progress: Progress = lambda _: None,
 ) -> Iterator[Line]:

@@ -1,0 +1,145 @@
+"""What mechanisms share that answer questions one by one: counts of a finite domain, answers, and noise for each.
+
+Such a mechanism has a loss that is fixed before any row is read and is charged once, when it starts; what it is asked
+afterwards may depend on all of its answers. A question is one truth for each cell of the domain, its true answer the
+number of rows in the cells that are true.
+
+What one unit moves (g = ``group``, the rows of one person):
+
+====================  ===========  =========
+..                    add-remove   replace
+====================  ===========  =========
+a count               g            g
+disjoint counts, l1   g            2 g
+the number of rows    g            0: public
+====================  ===========  =========
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato import check, noise
+from sfumato.domain import Domain
+from sfumato.errors import ParameterError
+from sfumato.guarantee import Guarantee
+from sfumato.secret import Secret, Words
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Query = NDArray[np.bool_]
+
+_LARGEST = 1 << 53  # rows: counts stay exact in doubles, too
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to one question.
+
+    value         : the estimated number of rows; None where the question was only compared with a threshold.
+    positive      : above the threshold; hard; not to be told from what was known before.
+    laplace_scale : of the noise on the value, if it is the question's own count with noise; None otherwise.
+    margin        : given a confidence, how far the value is from the truth at most, but for that probability; None
+                    where nothing is promised.
+    remaining     : how many more positive answers there can be.
+    """
+
+    value: float | None
+    positive: bool
+    laplace_scale: float | None
+    margin: Callable[[float], float] | None
+    remaining: int
+
+
+def measured(value: int, laplace_scale: float, remaining: int) -> Answered:
+    """A count with rounded Laplace noise: off by more than x + 1/2 with probability at most exp(-x / b)."""
+
+    def margin(confidence: float) -> float:
+        check.probability_below_one(confidence=confidence)
+        return float(-laplace_scale * np.log1p(-confidence) + 0.5)
+
+    return Answered(float(value), True, laplace_scale, margin, remaining)
+
+
+def check_counts(guarantee: Guarantee) -> None:
+    """Refuse what counts of rows cannot promise."""
+    if guarantee.unit == "edge":
+        raise ParameterError("counts protect values or records, got unit='edge': use unit='attribute' or 'record'")
+    if guarantee.projection == "fresh":
+        raise ParameterError("counts project nothing, so no drawn projection protects: use projection='fixed'")
+    if guarantee.neighbours == "add-remove" and guarantee.unit != "record":
+        raise ParameterError(
+            f"what is added or removed is a whole record: unit must be 'record', got unit={guarantee.unit!r}"
+        )
+
+
+def count_move(guarantee: Guarantee) -> int:
+    """The most by which one unit moves a count."""
+    return guarantee.group
+
+
+def disjoint_move(guarantee: Guarantee) -> int:
+    """The most by which one unit moves disjoint counts, all together: a record that is replaced leaves one cell."""
+    return guarantee.group * (2 if guarantee.neighbours == "replace" else 1)
+
+
+def checked_query(query: ArrayLike, domain: Domain) -> Query:
+    """A question as truths over the cells."""
+    array = np.asarray(query)
+    if array.dtype != np.bool_ or array.shape != (domain.size,):
+        raise ParameterError(
+            f"a question must be {domain.size} truths, one for each cell of the domain, "
+            f"got shape {array.shape} of {array.dtype}"
+        )
+    return array
+
+
+def checked_counts(counts: ArrayLike, domain: Domain) -> Integers:
+    """A histogram of the domain."""
+    array = np.asarray(counts)
+    if array.dtype.kind not in "iu" or array.shape != (domain.size,):
+        raise ParameterError(f"a histogram must be {domain.size} whole numbers, got shape {array.shape}")
+    if array.size and (array.min() < 0 or array.sum(dtype=object) > _LARGEST):
+        raise ParameterError(f"a histogram must hold counts of at least 0 and at most {_LARGEST} rows together")
+    return array.astype(np.int64)
+
+
+class Noises:
+    """Exact Laplace noise for one step after another, each from a stream of its own.
+
+    A stream is keyed by the step, which is never repeated, by the parameters, and by the integers that get the noise
+    (``secret`` says why): so also an object that was copied and asked otherwise does not use noise twice.
+    """
+
+    def __init__(self, secret: Secret, parameters: str) -> None:
+        self.secret, self.parameters, self.step = secret, parameters, 0
+
+    def added(self, stage: str, exact: Integers, laplace_scale: float) -> Integers:
+        """Integers with noise. ``stage`` is one or two words for what they are."""
+        words = self.words(stage, laplace_scale.hex(), exact)
+        return exact + noise.laplace(words, exact.size, laplace_scale)
+
+    def words(self, stage: str, options: str, exact: Integers) -> Words:
+        """The stream of the next step."""
+        self.step += 1
+        return self.secret.words(f"{stage} {options} {self.parameters}", self.step, exact)
+
+
+def check_scales(guarantee: Guarantee, *scales: float) -> None:
+    """Refuse noise that cannot be drawn, before a row is read."""
+    if not all(noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE for scale in scales):
+        raise ParameterError(
+            f"epsilon={guarantee.epsilon!r} asks for noise outside the exact sampler's range "
+            f"({noise.SMALLEST_SCALE:g} to {noise.LARGEST_SCALE:g} rows): choose another epsilon, or fewer steps"
+        )
+
+
+def rows_known(guarantee: Guarantee, counts: Integers, noises: Noises, laplace_scale: float | None) -> int:
+    """The number of rows: itself where it is public, with noise where it is protected; at least 1."""
+    exact = np.array([counts.sum()])
+    if guarantee.neighbours == "replace":
+        return max(1, int(exact[0]))
+    assert laplace_scale is not None
+    return max(1, int(noises.added("row count", exact, laplace_scale)[0]))

@@ -1,0 +1,187 @@
+"""Answers, and sessions of mechanisms that are charged whole when they open.
+
+Such a session lives in one process. Its noise and its key are never kept: killed, it is spent and cannot be resumed,
+and the ledger shows its reservation as drawn. Closed, it is committed with a digest of all that it answered. What it
+has answered is public and may be used for ever, its histogram included.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato import location
+from sfumato.budget import Dataset, Request
+from sfumato.domain import Domain
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.estimate import Estimate
+from sfumato.guarantee import Guarantee
+from sfumato.histogram import SyntheticHistogram
+from sfumato.ledger import Account, Reservation
+from sfumato.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
+from sfumato.mechanisms.asked import Answered
+from sfumato.predicates import parse
+from sfumato.schema import Schema
+
+_KNOWN = "the comparison with what was known before, which found no more of a difference; nothing else is random"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How many records satisfy a question, about.
+
+    estimate  : the noisy count with its standard error and intervals.
+    epsilon   : what it cost, by itself.
+    record    : what was committed to the ledger, with its digest, for all questions of a batch together.
+    dataset   : what the ledger said once it was committed.
+    """
+
+    query: str
+    estimate: Estimate
+    epsilon: float
+    record: Manifest = field(repr=False)
+    dataset: Dataset = field(repr=False)
+
+    @property
+    def value(self) -> float:
+        """The noisy count: unbiased, so below zero at times."""
+        return float(self.estimate.value)
+
+    @property
+    def remaining(self) -> float:
+        """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
+        return remaining(self.dataset)
+
+
+def remaining(dataset: Dataset) -> float:
+    """The largest epsilon that one more pure release can have under every cap, rounded down."""
+    return min(dataset.remaining(place) for place in range(len(dataset.caps)))
+
+
+def sealed(
+    guarantee: Guarantee, mechanism: Manifest, answers: Sequence[tuple[str, float]], charge: Reservation
+) -> Manifest:
+    """What a ledger commits to: the questions and what was published; nothing else of the data."""
+    body = {
+        "format": "sfumato-answer",
+        "version": 1,
+        "software": {"sfumato": metadata.version("sfumato")},
+        "kind": "answer",
+        "guarantee": describe_guarantee(guarantee),
+        "mechanism": mechanism,
+        "answers": [{"query": query, "value": value} for query, value in answers],
+        "ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash},
+        "numerics": "exact",
+        "randomness": RANDOMNESS,
+    }
+    return body | {"digest": digest(body)}
+
+
+def fingerprint(histogram: SyntheticHistogram) -> str:
+    """SHA-256 of the weights of a histogram."""
+    return hashlib.sha256(np.ascontiguousarray(histogram.weights, "<f8").tobytes()).hexdigest()
+
+
+@contextmanager
+def charged(account: Account, request: Request) -> Iterator[Reservation]:
+    """Spend before anything is read. What fails before the first draw is given back: it can never be drawn again."""
+    reservation = account.reserve(request)
+    try:
+        yield reservation
+    except SfumatoError as error:
+        if reservation.drawn:
+            error.args = (f"{error}; {reservation.describe()}",)
+        else:
+            account.ledger.void(reservation.number, "refused before anything was drawn")
+            error.args = (f"{error}; nothing was drawn, and nothing spent",)
+        raise
+
+
+class Asked(Protocol):
+    """A mechanism that has read its rows and answers questions about the cells of a domain."""
+
+    rows: int
+
+    @property
+    def remaining(self) -> int:
+        """How many more questions can be measured."""
+        ...
+
+    def ask(self, query: ArrayLike) -> Answered:
+        """The answer to one, or ExhaustedError."""
+        ...
+
+
+class Opened:
+    """An open session: ask, then close. Made by ``Session.open``; also a context that closes itself."""
+
+    def __init__(self, asked: Asked, domain: Domain, schema: Schema, guarantee: Guarantee, charge: Reservation) -> None:
+        self._asked, self.domain, self.schema, self.guarantee, self.charge = asked, domain, schema, guarantee, charge
+        self._told: list[tuple[str, float]] = []
+        self.record: Manifest | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.record is None:
+            self.close()
+
+    @property
+    def left(self) -> int:
+        """How many more questions can be measured; the others are answered from what is known."""
+        return self._asked.remaining
+
+    @property
+    def histogram(self) -> SyntheticHistogram | None:
+        """What is known, for everyone, if the mechanism keeps a histogram."""
+        return getattr(self._asked, "histogram", None)
+
+    def ask(self, query: str) -> Estimate:
+        """The answer to one question, at no further cost.
+
+        Raises ExhaustedError when nothing more can be promised. Where the answer comes from what was known before, its
+        interval rests on a comparison that found no large difference, and there is no standard error: it is NaN.
+        """
+        if self.record is not None:
+            raise ParameterError("this session is closed: open another, at its own cost")
+        predicate = parse(query, self.schema)
+        answered = self._asked.ask(self.domain.mask(predicate))
+        assert answered.value is not None
+        self._told.append((predicate.text, answered.value))
+        return _estimate(answered, float(self._asked.rows) if self.guarantee.neighbours == "replace" else 2.0**53)
+
+    def close(self) -> Manifest:
+        """End the session: the ledger commits to a digest of all that was answered."""
+        if self.record is None:
+            facts: Manifest = {"name": type(self._asked).__name__, "rows": self._asked.rows}
+            if self.histogram is not None:
+                facts |= {"histogram": fingerprint(self.histogram)}
+            record = sealed(self.guarantee, facts, self._told, self.charge)
+            self.charge.commit(record)
+            self.record = record
+        return self.record
+
+
+def _estimate(answered: Answered, most: float) -> Estimate:
+    """An answer with its interval: of its own noise if it was measured, else of the comparison."""
+    value = answered.value
+    assert value is not None
+    if answered.laplace_scale is not None:
+        return location.counted(value, answered.laplace_scale, most)
+
+    def bounds(tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        margin = math.inf if answered.margin is None else answered.margin(1 - 2 * tail)
+        low, high = np.clip([value - margin, value + margin], 0.0, most if most < 2.0**53 else math.inf)
+        return np.asarray(low), np.asarray(high)
+
+    return Estimate(value, math.nan, _KNOWN, bounds)

@@ -1,0 +1,32 @@
+"""The curves of experiments/queries.py, on generated rows: their plain parts have the errors that theory gives."""
+
+import numpy as np
+import pytest
+
+from queries import LARGE, TINY, Setting, adult, asked, curves, msnbc
+from sfumato.secret import Secret
+
+RNG = np.random.default_rng(1)
+PEOPLE, VISITORS = adult(None, ["sex", "income_gt50k"], RNG), msnbc(None, RNG)
+
+
+def test_stand_ins_have_the_shape_of_the_data():
+    assert (PEOPLE.domain.size, PEOPLE.rows) == (4, 48_842)
+    assert (VISITORS.domain.size, VISITORS.rows) == (1024, 10_000)
+    assert set(LARGE) < set(TINY)
+
+
+@pytest.mark.parametrize("label", TINY)
+def test_every_method_answers_every_question(label):
+    queries = asked(PEOPLE.domain, 20, np.random.default_rng(2))
+    answers = TINY[label](Setting(PEOPLE, 1.0), queries, Secret.for_testing(1))
+    assert answers.shape == (20,)
+    assert np.abs(answers - queries @ PEOPLE.counts).mean() < 0.05 * PEOPLE.rows
+
+
+def test_question_by_question_errs_in_proportion_to_their_number_and_cells_do_not():
+    found = curves(PEOPLE, 1.0, {k: v for k, v in LARGE.items() if "Laplace" in k}, (30, 1000))
+    few, many = found["Laplace, question by question"]
+    assert many * PEOPLE.rows == pytest.approx(1000, rel=0.2)
+    assert few * PEOPLE.rows == pytest.approx(30, rel=0.5)
+    assert max(found["Laplace on every cell"]) * PEOPLE.rows < 10

@@ -1,0 +1,171 @@
+"""Sessions that are charged whole when they open, and the intervals of counts."""
+
+import math
+
+import numpy as np
+import pytest
+
+from asking import AGES, CITIES, OLD_SMOKERS, SMOKERS, opened
+from processes import CONTEXT, open_and_die
+from sfumato.errors import BudgetError, LedgerError, ParameterError
+from sfumato.ledger import Ledger
+from sfumato.location import counted
+from sfumato.mechanisms.weights import Weights
+from sfumato.opened import remaining
+from sfumato.secret import Secret
+from spending import pure, states
+
+ASKED = ["smoker", "age >= 40 and smoker", 'city = "Bern"', "age between 20 and 60"]
+TRUTHS = [SMOKERS.sum(), OLD_SMOKERS, (CITIES == "Bern").sum(), ((AGES >= 20) & (AGES <= 60)).sum()]
+
+
+@pytest.fixture
+def rich(tmp_path):
+    """A ledger that affords answers without visible noise."""
+    ledger = Ledger.create(tmp_path / "rich.db")
+    ledger.add_dataset("people", pure(2000.0), composition="basic")
+    return ledger
+
+
+def test_weights_are_charged_once_and_answer_every_question(rich):
+    with opened(rich).open(Weights(updates=4, questions=4), epsilon=500.0, queries=ASKED) as weights:
+        assert states(rich) == ["drawn"]
+        found = [weights.ask(query) for query in ASKED]
+        assert weights.left <= 3
+        assert weights.histogram.rows == pytest.approx(3000)
+    for estimate, truth in zip(found, TRUTHS, strict=True):
+        low, high = estimate.interval(1 - 1e-9)
+        assert low <= truth <= high
+        assert high - low < 40
+    assert states(rich) == ["committed"]
+    assert rich.dataset("people").total(0).epsilon == 500.0
+    assert [a["query"] for a in rich.check_release(weights.record) and weights.record["answers"]] == ASKED
+    with pytest.raises(ParameterError, match="is closed"):
+        weights.ask("smoker")
+
+
+def test_the_median_mechanism_answers_on_a_small_domain(rich):
+    with opened(rich).open("median", epsilon=500.0, queries=["smoker"]) as median:
+        low, high = median.ask("smoker").interval(1 - 1e-9)
+        assert low <= TRUTHS[0] <= high
+        assert median.histogram is None
+    assert rich.check_release(median.record).mechanism == "Median"
+
+
+def test_a_synthetic_histogram_answers_what_it_was_made_for(rich):
+    made, record = opened(rich).synthesise(ASKED, epsilon=500.0)
+    assert np.abs(np.array([a["value"] for a in record["answers"]]) - TRUTHS).max() < 150
+    assert made.domain.shape == (4, 2, 3)
+    assert rich.check_release(record).mechanism == "MWEM"
+
+
+def test_what_is_answered_from_what_is_known_has_an_interval_and_no_standard_error(rich):
+    with opened(rich).open(Weights(updates=4, threshold=10_000), epsilon=50.0, queries=ASKED) as weights:
+        estimate = weights.ask("smoker")
+    assert math.isnan(estimate.standard_error)
+    assert estimate.interval() == (0, 3000)
+    assert "comparison" in estimate.covers
+
+
+def test_the_domain_may_be_given_instead_of_questions(rich):
+    with opened(rich).open("weights", epsilon=50.0, columns=["age", "smoker"], bins={"age": [40]}) as weights:
+        weights.ask("age >= 40 and not smoker")
+        with pytest.raises(ParameterError, match="holds for a part of the level"):
+            weights.ask("age >= 41")
+        with pytest.raises(ParameterError, match="asks about 'city'"):
+            weights.ask('city = "Bern"')
+        with pytest.raises(ParameterError, match="no column 'agee'"):
+            weights.ask("agee > 3")
+    assert [a["query"] for a in weights.record["answers"]] == ["age >= 40 and not smoker"]
+
+
+def test_the_price_of_a_whole_session_is_what_is_charged(ledger):
+    asked = opened(ledger)
+    for method in ("weights", "mwem"):
+        (quote,) = asked.price_whole(method, ASKED, epsilon=1.0)
+        if method == "weights":
+            asked.open(method, epsilon=1.0, queries=ASKED).close()
+        else:
+            asked.synthesise(ASKED, epsilon=1.0)
+        assert ledger.dataset("people").total(0) == quote.after
+    assert asked.remaining == 1.0
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({"method": "weights", "epsilon": 4.0, "queries": ASKED}, "would still fit is 3"),
+        ({"method": "other", "epsilon": 1.0, "queries": ASKED}, "method must be one of"),
+        ({"method": "weights", "epsilon": 1.0, "queries": ["age.x"]}, "means nothing"),
+        ({"method": "weights", "epsilon": 1.0, "queries": ["age >= 120"]}, "part of the level"),
+        ({"method": "weights", "epsilon": 1.0}, "say how to cut it"),
+        ({"method": "weights", "epsilon": 1.0, "columns": ["name"]}, "column must be one of"),
+        ({"method": "weights", "epsilon": 1.0, "queries": ASKED, "columns": ["age"]}, "one or the other"),
+        ({"method": "weights", "epsilon": 1e-14, "queries": ASKED}, "nothing was drawn, and nothing spent"),
+        ({"method": "median", "epsilon": 1.0, "columns": ["age"], "bins": {"age": 100}}, "too many to list"),
+    ],
+)
+def test_a_whole_session_that_is_refused_costs_nothing(ledger, terms, says):
+    asked = opened(ledger)
+    with pytest.raises((ParameterError, BudgetError), match=says):
+        asked.open(terms.pop("method"), **terms)
+    assert set(states(ledger)) <= {"void"}
+    assert asked.remaining == 3.0
+
+
+def test_under_add_remove_a_whole_session_measures_the_number_of_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(Secret, "fresh", lambda: Secret.for_testing(5))
+    for neighbours, known in (("replace", True), ("add-remove", False)):
+        ledger = Ledger.create(tmp_path / f"{neighbours}.db")
+        ledger.add_dataset("people", pure(3.0, neighbours=neighbours))
+        with opened(ledger).open("weights", epsilon=0.1, queries=["smoker"]) as weights:
+            weights.ask("smoker")
+        assert (weights.record["mechanism"]["rows"] == 3000) == known
+
+
+def test_a_whole_session_that_is_killed_is_spent_and_the_ledger_shows_it_as_drawn(tmp_path):
+    where = tmp_path / "b.db"
+    ledger = Ledger.create(where)
+    ledger.add_dataset("people", pure(10.0))
+    process = CONTEXT.Process(target=open_and_die, args=(where,), daemon=True)
+    process.start()
+    process.join(120)
+    assert process.exitcode == -9
+    assert states(ledger) == ["drawn"]
+    with pytest.raises(LedgerError, match="is drawn, so it cannot be voided"):
+        ledger.void(2, "it was killed")
+    assert remaining(ledger.dataset("people")) == 8.0
+
+
+# ---- intervals of counts ---------------------------------------------------------------------------------------------
+
+
+def rounded_laplace(b):
+    """The law of floor(eta + 1/2): its values and their probabilities."""
+    reach = math.ceil(60 * b) + 3
+    edges = np.arange(-reach, reach + 2) - 0.5
+    below = np.where(edges < 0, np.exp(np.minimum(edges, 0) / b) / 2, 1 - np.exp(-np.maximum(edges, 0) / b) / 2)
+    return np.arange(-reach, reach + 1), np.diff(below)
+
+
+@pytest.mark.parametrize("b", [0.05, 0.5, 1.0, 3.0, 20.0])
+def test_the_standard_error_of_a_count_is_that_of_its_rounded_noise(b):
+    values, probabilities = rounded_laplace(b)
+    assert counted(5, b).standard_error == pytest.approx(math.sqrt((values**2 * probabilities).sum()), rel=1e-6)
+
+
+def coverage(truth, b, level, most, widened=0.0):
+    values, probabilities = rounded_laplace(b)
+    low, high = counted(values + truth, b, most).interval(level)
+    return probabilities[(low - widened <= truth) & (truth <= high + widened)].sum()
+
+
+@pytest.mark.parametrize("b", [0.3, 1.0, 7.0])
+@pytest.mark.parametrize("truth", [0, 1, 5, 1000])
+def test_intervals_of_counts_cover_as_often_as_they_say(b, truth):
+    for level in (0.5, 0.95):
+        for most in (1000.0, 2.0**53):
+            assert coverage(truth, b, level, most) >= level - 1e-9
+    if b == 7.0:
+        assert coverage(truth, b, 0.95, 1000.0) <= 0.965  # nearly exact, at the ends of the range too
+        assert coverage(truth, b, 0.95, 1000.0, widened=-1.0) < 0.95  # one step less on each side is too short
