@@ -256,8 +256,8 @@ def section(folder: Path | None, picture: Path, quick: bool) -> Iterator[str]:
     yield "answers on; the median mechanism fails. One run each, three up to 100 questions, so the curves are rough.\n"
     yield "Updates, thresholds and rounds go by rows times epsilon, in ratios found by a coarse scan on Adult and MSNBC"
     yield "themselves, and the median mechanism's accuracy by a few trials: what has settings is shown somewhat better"
-    yield "than an owner would fare who cannot look. Laplace noise has none. MSNBC is a sample of 10,000 visitors, taken"
-    yield "because with all 989,818 of them noise on every cell is far ahead of everything else.\n"
+    yield "than an owner would fare who cannot look. Laplace noise has none. MSNBC is a sample of 10,000 visitors,"
+    yield "taken because with all 989,818 of them noise on every cell is far ahead of everything else.\n"
     wanted = (
         (adult(folder, None, rng), LARGE),
         (msnbc(folder, rng), LARGE),
