@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from learning_tasks import CLUSTERS, LABEL, MOST_LEARNT, MOST_REAL, Floats, Labels, Lesson, Scores, Task, group_scores
 from sfumato import noise
 from sfumato.calibration import least_level
-from sfumato.choices import choose, respond
+from sfumato.choices import respond
 from sfumato.guarantee import Change, Guarantee
 from sfumato.loss import Gaussian
 from sfumato.mechanism import Recipe
@@ -33,6 +33,7 @@ from sfumato.pipeline import release
 from sfumato.projection import Projection
 from sfumato.schema import Schema
 from sfumato.secret import Secret, Words
+from sfumato.selecting import exponential
 
 Places = NDArray[np.int64]
 Rival = Callable[[Task, Places, Places, float], Lesson]
@@ -198,7 +199,8 @@ def blum(task: Task, private: Places, tested: Places, epsilon: float) -> Lesson:
     true = np.array([above[group == g].sum(axis=0) for g in range(kinds)])
     rng = np.random.default_rng()
     found = [_candidate(rng, kinds, above.shape[1]) for _ in range(_CANDIDATES)]
-    chosen, which = found[choose(_fresh(), [database_score(true, f, len(private)) for f in found], epsilon / 2)]
+    scores = [database_score(true, f, len(private)) for f in found]
+    chosen, which = found[exponential(_fresh(), scores, epsilon=epsilon, sensitivity=1)]
     rows = low + (high - low) * (0.25 + 0.5 * chosen)
     labels: Labels | None = None
     if task.kind == "classes":

@@ -18,7 +18,7 @@ from sfumato.loss import Composed, Laplace
 from sfumato.mechanisms import median
 from sfumato.mechanisms.asked import Noises
 from sfumato.mechanisms.median import Classified, Median, agreement, candidates, candidates_of
-from sfumato.mechanisms.mwem import MWEM
+from sfumato.mechanisms.mwem import MWEM, suggested_rounds
 from sfumato.mechanisms.weights import Weights
 from sfumato.mechanisms.workload import Partition, marginals, questions, refitted, uniform_weights
 from sfumato.recorded import from_json, tabulated, to_json
@@ -161,6 +161,15 @@ def test_a_default_threshold_is_seldom_reached_by_noise_alone():
         live = weighing(Guarantee(epsilon=1.0), seed=seed, counts=flat, questions=100)
         positives += sum(live.ask(np.arange(8) < i % 9).positive for i in range(100))
     assert positives <= 3
+
+
+def test_suggested_settings_go_by_rows_times_epsilon():
+    assert Weights.suggested(10_000, 1.0) == Weights(updates=44, threshold=500, measuring=0.3)
+    assert Weights.suggested(40_000, 1.0).updates == 87
+    assert suggested_rounds(10_000, 1.0) == 20
+    assert suggested_rounds(1, 1e-9) == 1
+    with pytest.raises(ParameterError, match="rows"):
+        Weights.suggested(0, 1.0)
 
 
 def test_rows_go_in_by_any_engine():

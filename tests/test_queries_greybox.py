@@ -72,7 +72,12 @@ def move(one, two):
     return int(gaps.max() if one.law == "choice" else gaps.sum())
 
 
-def moves(run, pair):
+def cost(one, two):
+    """The most that a draw tells the two apart by: the move over the scale, twice the rate for each step of a score."""
+    return move(one, two) * (2 * one.scale if one.law == "choice" else 1 / one.scale)
+
+
+def moves(run, pair, measure=move):
     """The largest move of each stage over all neighbours; whatever was said must be the same for all."""
     guarantee, tape = Guarantee(epsilon=1 / LEVEL, neighbours=pair), Tape()
     found = {}
@@ -85,7 +90,7 @@ def moves(run, pair):
             assert not again.missing()
             for key, draw in tape.draws.items():
                 name = "count" if stage(draw).startswith("count ") else stage(draw).split(" 0x")[0]
-                found[name] = max(found.get(name, 0), move(draw, again.draws[key]))
+                found[name] = max(found.get(name, 0), measure(draw, again.draws[key]))
     return found
 
 
@@ -120,3 +125,11 @@ def test_mwem_moves_scores_and_partitions_as_stated(pair):
     far = 2 if pair == "replace" else 1
     counted = {"row count": 1} if pair == "add-remove" else {}
     assert moves(synthesising, pair) == {"selected partition": far, "measured partition": far} | counted
+
+
+@pytest.mark.parametrize("pair", ["replace", "add-remove"])
+def test_the_noise_of_mwem_is_that_of_its_moves(pair):
+    """Three rounds: each stage costs its share of epsilon for the neighbour that is worst for it, and no more."""
+    found = moves(synthesising, pair, cost)
+    total = 3 * (found["selected partition"] + found["measured partition"]) + found.get("row count", 0.0)
+    assert 0.999 / LEVEL < total <= 1 / LEVEL

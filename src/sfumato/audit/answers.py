@@ -262,11 +262,11 @@ def median(epsilon: float, *, louder: bool = False) -> Trial:
 
 
 def _measured(guarantee: Guarantee, prepared: PreparedWeights | PreparedMedian, level: float) -> Trial:
-    """One question of which one record moves the count by one.
+    """One question of which one record moves the count by one, of so many rows that it is hard for certain, nearly.
 
     Its comparison is drawn as well: one of them alone costs less than what sparse vector is accounted for.
     """
-    tables, first = (np.array([1201, 799]), np.array([1200, 800])), np.array([True, False])
+    tables, first = (10**8 * np.array([3, 2]) + [1, -1], 10**8 * np.array([3, 2])), np.array([True, False])
     return of_draws(guarantee, _recorded(tables, lambda table, secret: prepared.begin(table, level, secret).ask(first)))
 
 

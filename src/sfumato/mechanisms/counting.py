@@ -114,7 +114,7 @@ class PreparedCounting:
         return self.answer(exact_counts(rows, select), level, secret)
 
     def answer(self, exact: Integers, level: float, secret: Secret) -> list[Answered]:
-        """Answers to questions with these counts."""
+        """Answers to questions with these counts. A secret serves one call: equal counts would get equal noise."""
         if exact.shape != (self.recipe.questions,):
             raise ParameterError(f"there must be {self.recipe.questions} questions, got shape {exact.shape}")
         scale = self.scale(level)

@@ -12,9 +12,10 @@ can be listed. C holds those candidates that agree with the answers so far. For 
 Formal guarantee: a session opened at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-
 differentially private, for questions that may depend on all earlier answers. C and t do not depend on the rows but
 through answers. The weight exp(-|f(D) - f(S)| / accuracy), with f(D) = count / n and n public (or measured, see below),
-moves by at most g / (n accuracy) with the count. In steps of 2^-30 each weight is rounded to the nearest: two of them
-are apart by at most 2^30 g / (n accuracy) + 1 and what doubles err by (below 2^-9 for accuracies of 2^-10 or more), and
-by a whole number, so by at most s = ceil(2^30 g / (n accuracy)) + 1; so is their mean, and rounded down as well. Then
+moves by at most g / (n accuracy) with the count, so by at most K = ceil(2^30 g / (n accuracy)) in steps of 2^-30. Each
+weight is rounded to the nearest step, so two of them are apart by at most K + 1 and what doubles err by, which is below
+2^-9 of a step for accuracies of 2^-10 or more, and by a whole number: by at most s = K + 1. So is their mean, and so is
+the mean rounded down. Then
 
 ``shared``   comparing r with t is a sparse vector with c = ``hard`` positives on whole numbers (``threshold``; t is
              public, so it may be part of a threshold): Pure(epsilon1 + epsilon2). The default.

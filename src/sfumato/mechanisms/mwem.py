@@ -46,7 +46,7 @@ _MOST_ROUNDS = 1 << 14
 
 
 def suggested_rounds(rows: int, epsilon: float) -> int:
-    """How many rounds did well on several data sets, for about this many rows, a public guess, and this epsilon."""
+    """Rounds for about this many rows, a public guess, and this epsilon, from a coarse scan on two data sets."""
     check.whole(1, rows=rows)
     check.positive(epsilon=epsilon)
     return min(_MOST_ROUNDS, math.ceil(math.sqrt(rows * epsilon) / 5))

@@ -77,9 +77,10 @@ class Weights:
 
     @classmethod
     def suggested(cls, rows: int, epsilon: float) -> Self:
-        """Settings that did well on several data sets, for about this many rows, a public guess, and this epsilon.
+        """Settings for about this many rows, a public guess, and this epsilon, from a coarse scan on two data sets.
 
-        Updates are in proportion to sqrt(rows epsilon), and so is the inverse of the threshold as a share of the rows.
+        A starting point (docs/results.md), not an optimum. Updates are in proportion to sqrt(rows epsilon), and so is
+        the inverse of the threshold as a share of the rows.
         """
         check.whole(1, rows=rows)
         check.positive(epsilon=epsilon)
