@@ -54,11 +54,8 @@ $(VENV)/spark: $(VENV)/dev
 spark: $(VENV)/spark ## the tests of the Spark engine; needs Java (Debian: default-jre-headless)
 	@SFUMATO_NEEDS_SPARK=1 $(BIN)/python -m pytest -m spark tests/test_spark.py
 
-bench: .venv-bench/done ## speed against numpy, OpenDP, diffprivlib and a pipeline without privacy
-	@.venv-bench/bin/python benchmarks/ground.py
-	@.venv-bench/bin/python benchmarks/sketch.py
-	@.venv-bench/bin/python benchmarks/synthetic.py
-	@.venv-bench/bin/python benchmarks/ledger.py
+bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
+	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)
 
 peers: .venv-bench/done ## what diffprivlib and OpenDP capture with PCA, for make results; DATA=folder as there
 	@.venv-bench/bin/python experiments/peers.py $(if $(DATA),--data $(DATA))

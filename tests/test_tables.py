@@ -271,7 +271,8 @@ def peak_of(batches):
 
 
 @pytest.mark.parametrize("group", [1 << 14, 1 << 20])
-def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path, group):
+def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path, group, monkeypatch):
+    monkeypatch.setattr("sfumato.tables._SMALL_GROUP", 1 << 20)
     path, rows = tmp_path / "long.parquet", 1 << 19
     columns = {name: np.random.default_rng(0).normal(size=rows) for name in "abcdefgh"}  # 32 MB
     write_parquet(path, pa.table(columns), row_group_size=group, use_dictionary=False, compression="none")
@@ -585,3 +586,32 @@ def test_dictionaries_that_outgrow_their_indices_are_read():
     encoded = np.concatenate([schema.encode(b) for b in open_table(table, schema).blocks(["c"], 150)], axis=1)
     assert encoded.sum() == 2
     assert encoded[1, 199] == 1
+
+
+# ---- ranges of rows -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("small", [0, 1 << 26])
+def test_any_range_of_rows_can_be_read_by_itself(tmp_path, small, monkeypatch):
+    monkeypatch.setattr("sfumato.tables._SMALL_GROUP", small)
+    lengths = [10, 0, 1, 23, 7]
+    numbers = np.arange(sum(lengths))
+    for i, stop in enumerate(np.cumsum(lengths)):
+        part = pa.table({"a": numbers[stop - lengths[i] : stop]})
+        write_parquet(tmp_path / f"{i}.parquet", part, row_group_size=4)
+    table = open_table(tmp_path)
+    for start in range(numbers.size + 1):
+        for stop in range(start, numbers.size + 1):
+            some = table.within(start, stop)
+            found = [number for block in some.blocks(["a"], 3) for number in block.column(0).to_pylist()]
+            assert found == list(range(start, stop))
+            assert some.rows == stop - start
+    again = table.within(5, 30).within(4, 100)
+    assert [b.column(0).to_pylist() for b in again.blocks(["a"], 100)] == [list(range(9, 30))]
+
+
+def test_other_sources_are_not_read_from_the_middle():
+    table = open_table(np.zeros((3, 1)))
+    assert not table.divisible
+    with pytest.raises(SchemaError, match="only Parquet files"):
+        table.within(0, 1)

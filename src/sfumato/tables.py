@@ -30,6 +30,7 @@ Result = TypeVar("Result")
 
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
 _PARQUET_BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
+_SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,13 +219,22 @@ def _part_within(part: Path, columns: tuple[str, ...], rows: int, start: int, st
         ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)], dtype=np.int64)
         groups = [i for i, end in enumerate(ends) if end > start and (i == 0 or ends[i - 1] < stop)]
         position = int(ends[groups[0] - 1]) if groups and groups[0] > 0 else 0
-        for batch in file.iter_batches(batch_size=rows, columns=list(columns), row_groups=groups):
+        for batch in _groups(file, columns, rows, groups):
             low, high = max(start - position, 0), min(stop - position, batch.num_rows)
             position += batch.num_rows
             if low < high:
                 yield batch.slice(low, high - low).select(list(columns))
             if position >= stop:
                 break
+
+
+def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: list[int]) -> Batches:
+    """Batches of row groups; small ones are read whole, which is faster, and large ones streamed."""
+    for group in groups:
+        if file.metadata.row_group(group).total_byte_size <= _SMALL_GROUP:
+            yield from file.read_row_group(group, columns=list(columns)).to_batches()
+        else:
+            yield from file.iter_batches(batch_size=rows, columns=list(columns), row_groups=[group])
 
 
 def _footer(path: Path) -> tuple[int, pa.Schema]:

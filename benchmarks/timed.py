@@ -1,0 +1,71 @@
+"""Processes that are timed: the best seconds and the largest resident set of commands that take turns."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SKETCH = ["-m", "sfumato.cli", "release", "sketch"]
+
+
+@dataclass
+class Taken:
+    """What a command took, in the best of its runs: seconds, seconds of processors, and MiB at its peak."""
+
+    seconds: float = float("inf")
+    work: float = float("inf")
+    peak: float = 0.0
+    runs: list[float] = field(default_factory=list)
+
+
+def in_turn(jobs: Mapping[str, Callable[[int], list[str]]], rounds: int, cores: Mapping[str, int]) -> dict[str, Taken]:
+    """Run the commands round by round, so that a busy machine slows them alike; ``cores`` pins some to so many."""
+    taken = {name: Taken() for name in jobs}
+    for number in range(rounds):
+        for name, command in jobs.items():
+            run(taken[name], command(number), cores.get(name))
+    return taken
+
+
+def run(taken: Taken, command: list[str], cores: int | None = None) -> None:
+    """One run of a Python command, with what it took."""
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(every)[:cores])  # inherited by the process
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)  # noqa: S603 - our own commands
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    os.sched_setaffinity(0, every)
+    if status != 0:
+        sys.exit(f"failed: {' '.join(command[:6])}")
+    taken.runs.append(seconds)
+    taken.seconds = min(taken.seconds, seconds)
+    taken.work = min(taken.work, usage.ru_utime + usage.ru_stime)
+    taken.peak = max(taken.peak, usage.ru_maxrss / 1024)
+
+
+def write_data(folder: Path, rows: int, columns: int) -> Path:
+    """Parquet of float32 in [0, 1] with row groups of 131,072 rows, and its schema beside it."""
+    rng, path = np.random.default_rng(1), folder / f"{rows}x{columns}.parquet"
+    schema = pa.schema([(f"c{j}", pa.float32()) for j in range(columns)])
+    with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
+        for start in range(0, rows, 1 << 17):
+            block = rng.random((columns, min(1 << 17, rows - start)), dtype=np.float32)
+            writer.write_batch(pa.RecordBatch.from_arrays([pa.array(column) for column in block], schema=schema))
+    text = "\n".join(f'[[columns]]\nname = "c{j}"\nkind = "real"\nlow = 0.0\nhigh = 1.0\n' for j in range(columns))
+    (folder / f"{columns}.toml").write_text(text)
+    return path
+
+
+def sketch(data: Path, columns: int, dimension: int, out: Path, *more: str) -> list[str]:
+    """The command that releases a sketch."""
+    schema = str(data.parent / f"{columns}.toml")
+    promise = ["--schema", schema, "--epsilon", "1", "--unit", "attribute", "--dimension", str(dimension)]
+    return [*SKETCH, str(data), *promise, "--out", str(out), *more]

@@ -1,0 +1,136 @@
+"""Blocks and engines: where blocks begin depends on what is public alone, and never on who works on them."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.engine import Local
+from sfumato.errors import ParameterError
+from sfumato.lattice import Total
+from sfumato.pipeline import release, release_to
+from sfumato.rows import Blocks, LocalRows, block_rows, memory_size
+from sfumato.secret import Secret
+from sfumato.tables import open_table
+
+SCHEMA = sf.Schema.reals(4, low=0, high=1)
+DATA = np.random.default_rng(1).random((5000, 4))
+TERMS = {"schema": SCHEMA, "mechanism": sf.Sketch(dimension=3, seed=1), "guarantee": sf.Guarantee(epsilon=1.0)}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1GiB", 1 << 30), ("512MiB", 512 << 20), ("2GB", 2 * 10**9), ("16777216", 1 << 24), (" 20 mb ", 20 * 10**6)],
+)
+def test_sizes_are_read_as_people_write_them(text, size):
+    assert memory_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "lots", "1TiB", "-1GiB", "1.5GiB", "15MiB", "0", "9" * 400, "1 G i B", "\u0661GiB"]
+)
+def test_other_sizes_are_refused(text):
+    with pytest.raises(ParameterError, match="memory"):
+        memory_size(text)
+    with pytest.raises(ParameterError, match="memory"):
+        Local(memory=text)
+
+
+def test_blocks_shrink_with_the_widths_and_grow_with_the_memory():
+    assert block_rows(100) == (1 << 21) // 100
+    assert block_rows(1) == 1 << 16
+    assert block_rows(100, 1 << 28) == (1 << 19) // 100
+    assert block_rows(10**9) == 1
+    table = open_table(DATA, SCHEMA)
+    assert Blocks.of(table, SCHEMA, width=1000).size == (1 << 21) // 1000
+
+
+def test_the_threads_do_not_show_in_a_release_and_the_memory_only_in_its_noise():
+    def made(**settings):
+        return release(DATA, engine=Local(**settings), secret=Secret.for_testing(1), **TERMS).columns
+
+    many = made(memory=1 << 24, threads=1)
+    assert np.array_equal(many, made(memory=1 << 24, threads=4))
+    data = np.tile(DATA, (4, 1))
+    one, other = (
+        release(data, engine=Local(memory=m), secret=Secret.for_testing(1), **TERMS).columns for m in (1 << 24, 1 << 25)
+    )
+    assert not np.array_equal(one, other)
+
+
+def test_equal_blocks_at_two_places_have_noise_of_their_own():
+    size = block_rows(4, 1 << 24)
+    columns = release(
+        np.zeros((2 * size, 4)), engine=Local(memory=1 << 24), secret=Secret.for_testing(1), **TERMS
+    ).columns
+    assert np.mean(columns[:, :size] == columns[:, size:]) < 0.01
+
+
+def test_a_range_of_blocks_begins_where_a_block_does(tmp_path):
+    pq.write_table(pa.table({f"c{j}": DATA[:, j] for j in range(4)}), tmp_path / "rows.parquet")
+    blocks = Blocks.of(open_table(tmp_path / "rows.parquet"), SCHEMA, memory=1 << 24, width=100)
+    assert blocks.size == 327
+    whole = list(LocalRows(blocks).map(lambda position, block: (position, block.sum())))
+    part = blocks.within(3 * 327, 8 * 327)
+    assert list(LocalRows(part, first=3 * 327).map(lambda position, block: (position, block.sum()))) == whole[3:8]
+    with pytest.raises(ParameterError, match="begins with a block"):
+        blocks.within(5, 400)
+
+
+def test_totals_travel_in_halves():
+    total = Total((2,)).add(np.array([2**61, -5])).add(np.array([2**61, -(2**61)])).add(np.array([2**62, 1]))
+    again = Total.of(*total.halves)
+    assert again.merge(Total.of(*total.halves)).integers().tolist() == [2**64, 2 * (-4 - 2**61)]
+    assert total.integers().tolist() == [2**63, -4 - 2**61]
+
+
+def test_a_secret_is_announced_before_it_travels_and_arrives_without_its_hook():
+    told = []
+    secret = Secret.for_testing(1).announced(lambda: told.append("drawn"))
+    arrived = pickle.loads(pickle.dumps(secret))  # noqa: S301 - our own
+    assert told == ["drawn"]
+    assert not arrived.protected
+    assert arrived.words("a").draw(3).tolist() == Secret.for_testing(1).words("a").draw(3).tolist()
+    assert told == ["drawn"]
+
+
+def test_a_draw_that_is_refused_keeps_the_secret_here():
+    def refuse():
+        raise ParameterError("not charged")
+
+    with pytest.raises(ParameterError, match="not charged"):
+        pickle.dumps(Secret.fresh().announced(refuse))
+
+
+def test_a_release_in_parts_is_read_as_one(tmp_path):
+    manifest = release_to(tmp_path / "r", DATA, **TERMS)
+    whole = sf.load(tmp_path / "r")
+    assert whole.columns.dtype == np.float64
+    table = pq.read_table(tmp_path / "r" / "data.parquet")
+    assert table.schema.types == [pa.float32()] * 3
+    assert manifest["lattice"]["numbers"] == "float32"
+    whole.save(tmp_path / "again")
+    assert (tmp_path / "again" / "data.parquet").read_bytes() == (tmp_path / "r" / "data.parquet").read_bytes()
+
+
+def test_single_precision_is_used_only_where_the_noise_hides_its_error():
+    def numbers(low, high, epsilon, **recipe):
+        promise = sf.Guarantee(epsilon=epsilon, unit="attribute")
+        made = release(
+            np.full((3, 4), low),
+            schema=sf.Schema.reals(4, low, high),
+            mechanism=sf.Sketch(**recipe),
+            guarantee=promise,
+        )
+        return made.manifest["lattice"]["numbers"]
+
+    assert numbers(0.0, 1.0, 1.0) == "float32"
+    assert numbers(0.0, 1.0, 1.0, dimension=2, seed=1) == "float32"
+    assert numbers(0.0, 1.0, 3000.0) == "float32"
+    assert numbers(0.0, 1.0, 5000.0) == "float64"
+    assert numbers(5000.0, 5001.0, 1.0) == "float64"
+    assert numbers(0.0, 1e-35, 1.0) == "float64"
+    assert numbers(0.0, 1e31, 1.0) == "float64"
