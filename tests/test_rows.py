@@ -29,9 +29,7 @@ def test_sizes_are_read_as_people_write_them(text, size):
     assert memory_size(text) == size
 
 
-@pytest.mark.parametrize(
-    "text", ["", "lots", "1TiB", "-1GiB", "1.5GiB", "15MiB", "0", "9" * 400, "1 G i B", "\u0661GiB"]
-)
+@pytest.mark.parametrize("text", ["", "lots", "1TiB", "-1GiB", "1.5GiB", "15MiB", "0", "9" * 40, "1 G B", "\u0661GiB"])
 def test_other_sizes_are_refused(text):
     with pytest.raises(ParameterError, match="memory"):
         memory_size(text)

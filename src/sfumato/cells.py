@@ -42,6 +42,8 @@ def numbers(array: Any) -> NDArray[Any]:
 
 def arrow(values: NDArray[Any]) -> Any:
     """Numbers of NumPy as those of Arrow, where they are; not by ``pa.array``, for the same reason."""
+    if values.dtype.kind not in "iuf":
+        return pa.array(values)
     held = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(held.dtype), held.size, [None, pa.py_buffer(held)])
 

@@ -97,7 +97,7 @@ class Ids:
 
 def with_ids(blocks: Iterable[Any], ids: Ids | None) -> Iterator[Block]:
     """Each block beside the ids of its rows, which are read in pieces of another size."""
-    pieces, left = iter(()) if ids is None else iter(ids), pa.array([], pa.string())
+    pieces, left = iter(()) if ids is None else iter(ids), pa.nulls(0, pa.string())
     for block in blocks:
         if ids is None:
             yield block, None

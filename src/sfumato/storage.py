@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sfumato import cells, scatter
 from sfumato import manifest as manifests
-from sfumato import scatter
 from sfumato.errors import ReleaseError
 from sfumato.manifest import DATA, PROJECTION, Manifest
 from sfumato.tables import ParquetSink
@@ -96,7 +96,7 @@ def write_part(path: Path, names: Sequence[str], blocks: Iterable[Block]) -> tup
     rows, sink = 0, None
     try:
         for block, ids in blocks:
-            arrays = ([ids] if ids is not None else []) + [pa.array(column) for column in block]
+            arrays = ([ids] if ids is not None else []) + [cells.arrow(column) for column in block]
             batch = pa.RecordBatch.from_arrays(arrays, ([_ID] if ids is not None else []) + list(names))
             sink = sink or ParquetSink(path, batch.schema).__enter__()
             sink.write(batch)
@@ -116,11 +116,12 @@ def number_type(manifest: Manifest) -> pa.DataType:
 def write_projection(folder: Path, matrix: Any) -> None:
     """Write the projection in use, in weighted units: wide if dense, (row, column, value) if sparse."""
     if isinstance(matrix, np.ndarray):
-        table = pa.table({f"p{i}": np.ascontiguousarray(column) for i, column in enumerate(matrix.T)})
+        named = {f"p{i}": column for i, column in enumerate(matrix.T)}
     else:
         entries = sparse.coo_array(matrix)
         row, column = (np.asarray(c, np.int64) for c in entries.coords)
-        table = pa.table({"row": row, "column": column, "value": entries.data})
+        named = {"row": row, "column": column, "value": entries.data}
+    table = pa.Table.from_arrays([cells.arrow(column) for column in named.values()], names=list(named))
     pq.write_table(table, folder / PROJECTION, use_dictionary=False)
 
 
@@ -177,7 +178,7 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
     for file in files:
         start, stop = stop, stop + file.metadata.num_rows
         for name, row in zip(names, columns, strict=True):
-            row[start:stop] = _column(file, name, path).to_numpy(zero_copy_only=False)
+            row[start:stop] = cells.numbers(_column(file, name, path))
     if not np.isfinite(columns).all():
         raise _contradicted(path)
     ids = [_column(file, _ID, path) for file in files] if found[0].equals(with_ids) else None
@@ -203,7 +204,7 @@ def read_projection(path: Path, manifest: Manifest) -> Any:
     found = file.schema_arrow.remove_metadata()
     if not (found.equals(thin) or (found.equals(wide) and file.metadata.num_rows == shape[0])):
         raise _contradicted(path / PROJECTION)
-    parts = [_column(file, name, path).to_numpy(zero_copy_only=False) for name in found.names]
+    parts = [cells.numbers(_column(file, name, path)) for name in found.names]
     if not np.isfinite(parts[-1]).all() or not all(np.isfinite(p).all() for p in parts):
         raise _contradicted(path / PROJECTION)
     if not found.equals(thin):

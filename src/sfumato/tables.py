@@ -353,7 +353,7 @@ def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
     dtype = np.dtype(float) if wide else block.dtype.newbyteorder("=")
     values = np.ascontiguousarray(np.ma.getdata(block).T, dtype)
     masks = np.ascontiguousarray(np.ma.getmaskarray(block).T) if isinstance(block, np.ma.MaskedArray) else None
-    return [pa.array(values[p], mask=None if masks is None else masks[p]) for p in places]
+    return [cells.arrow(values[p]) if masks is None else pa.array(values[p], mask=masks[p]) for p in places]
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
