@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy import sparse
 
 import sfumato as sf
+from sfumato import tables
 from sfumato.engine import Local
 from sfumato.errors import ParameterError
 from sfumato.lattice import Total
@@ -132,3 +134,40 @@ def test_single_precision_is_used_only_where_the_noise_hides_its_error():
     assert numbers(5000.0, 5001.0, 1.0) == "float64"
     assert numbers(0.0, 1e-35, 1.0) == "float64"
     assert numbers(0.0, 1e31, 1.0) == "float64"
+
+
+# ---- sparse matrices ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["sparse", "gaussian"])
+def test_a_sparse_matrix_gives_the_bits_of_a_dense_one_and_is_never_made_dense(family, monkeypatch):
+    rng = np.random.default_rng(3)
+    thin = sparse.random_array((7000, 40), density=0.05, rng=rng, data_sampler=lambda size: rng.normal(0, 2, size))
+    thin = thin.tocsr()
+    thin.data[:5] = [np.nan, np.inf, -np.inf, 0.0, 1e300]
+    schema = sf.Schema([sf.Real(f"c{j}", -1.0 - j / 10, 1.5, missing=0.25 if j % 2 else None) for j in range(40)])
+    terms = {"schema": schema, "mechanism": sf.Sketch(dimension=6, projection=family, seed=1)}
+    terms |= {"guarantee": sf.Guarantee(epsilon=1.0), "engine": Local(memory=1 << 24)}
+    dense = release(thin.toarray(), secret=Secret.for_testing(1), **terms).columns
+    doubled = sparse.vstack([sparse.csr_array(thin)])
+    monkeypatch.setattr("sfumato.tables._columns_of", no_columns())
+    for kind in (sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix):
+        assert np.array_equal(release(kind(doubled), secret=Secret.for_testing(1), **terms).columns, dense)
+
+
+def no_columns():
+    """The type of a column is asked for by way of an empty block; any other would be a dense copy."""
+    real = tables._columns_of
+
+    def columns_of(block, places):
+        assert len(block) == 0, "a sparse block was made dense"
+        return real(block, places)
+
+    return columns_of
+
+
+def test_entries_that_are_stored_twice_are_added_up_first():
+    twice = sparse.csr_array((np.array([0.3, 0.4]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 4))
+    once = sparse.csr_array(twice.toarray())
+    here, there = (release(m, secret=Secret.for_testing(1), **TERMS).columns for m in (twice, once))
+    assert np.array_equal(here, there)

@@ -8,7 +8,7 @@ the projection, and sensitivities are computed on it.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -200,14 +200,18 @@ class LatticeProjection:
         """
         return float(np.linalg.norm(self.step, order)) * (1 + 2.0 ** (self.input_bits - 48) + 1e-9)
 
-    def apply(self, grid: lattice.InputGrid, columns: Floats) -> Floats:
-        """Clip and round a (dim_in, rows) block to its grid and project it: exact integers, (dim_out, rows)."""
+    def apply(self, grid: lattice.InputGrid, columns: Any) -> Floats:
+        """Clip and round a (dim_in, rows) block to its grid and project it: exact integers, (dim_out, rows).
+
+        A SciPy sparse block has shape (rows, dim_in), and stays sparse.
+        """
         if (grid.dim, grid.bits) != (self.projection.dim_in, self.input_bits):
             raise ParameterError(
                 f"the grid has {grid.dim} columns of {grid.bits} bits, "
                 f"the projection takes {self.projection.dim_in} of {self.input_bits}"
             )
-        return lattice.rounded_product(grid, self.entries, columns, projection_bits=self.projection_bits)
+        way = lattice.rounded_sparse_product if sparse.issparse(columns) else lattice.rounded_product
+        return way(grid, self.entries, columns, projection_bits=self.projection_bits)
 
     def matrix(self) -> Matrix:
         """The projection in use, in weighted units: what a public row is multiplied with."""

@@ -11,8 +11,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato import check
+from sfumato.columns import Real
 from sfumato.errors import ParameterError
 from sfumato.lattice import Total
 from sfumato.schema import Schema
@@ -49,6 +50,17 @@ class Rows(Protocol):
         Without rows, what the function gives for an empty block. Raises OverflowError if the total needs over 64 bits.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SparseToo(Generic[Result]):
+    """A function of blocks that takes those of a sparse matrix as ``Blocks.sparse`` gives them, too."""
+
+    function: Callable[[int, Any], Result]
+
+    def __call__(self, position: int, block: Any) -> Result:
+        """What the function gives."""
+        return self.function(position, block)
 
 
 def ignore(rows: int) -> None:
@@ -81,22 +93,41 @@ class Blocks:
     size: int
     dim: int
     encode: Callable[[pa.RecordBatch], Floats] = field(repr=False)
+    missing: Floats | None = field(default=None, repr=False)  # of a sparse matrix: what NaN means in each column
 
     @classmethod
     def of(cls, table: Table, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
         """Blocks of a table as a schema encodes it; ``width``: of the release."""
         dim = schema.encoding.dim
         names = tuple(column.name for column in schema.data_columns)
-        return cls(table, names, block_rows(max(dim, width), memory), dim, schema.encode)
+        reals = [c for c in schema.data_columns if isinstance(c, Real)]
+        plain = table.entries is not None and schema.norm is None and len(reals) == dim
+        missing = np.array([c.low if c.missing is None else c.missing for c in reals]) if plain else None
+        return cls(table, names, block_rows(max(dim, width), memory), dim, schema.encode, missing)
 
     def within(self, start: int, stop: int) -> "Blocks":
         """The blocks from one that begins with row ``start`` to one that ends before row ``stop``."""
         if start % self.size:
             raise ParameterError(f"a range of blocks begins with a block of {self.size} rows, got start={start}")
-        return Blocks(self.table.within(start, stop), self.columns, self.size, self.dim, self.encode)
+        return replace(self, table=self.table.within(start, stop))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.table.blocks(self.columns, self.size)
+
+    def sparse(self) -> Iterator[Any]:
+        """The same rows as they are stored in a sparse matrix of shape (rows, columns): what is not there is 0."""
+        entries = self.table.entries
+        for start in range(0, entries.shape[0], self.size):
+            yield entries[start : start + self.size]
+
+    def plain(self, rows: Any) -> Any:
+        """Rows of a sparse matrix in doubles, each entry once, without NaN."""
+        assert self.missing is not None
+        made = rows.astype(np.float64)
+        made.sum_duplicates()
+        nothing = np.isnan(made.data)
+        made.data[nothing] = self.missing[made.indices[nothing]]
+        return made
 
     def empty(self) -> Floats:
         """A block without rows."""
@@ -130,21 +161,25 @@ class LocalRows:
             total = (Total(result.shape) if total is None else total).add(result)
         return total
 
-    def _results(self, function: Callable[[int, Floats], Result]) -> Iterator[tuple[int, Result]]:
+    def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
         """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
+        sparse = isinstance(function, SparseToo) and self.blocks.missing is not None
+        blocks, encode = (self.blocks.sparse(), self.blocks.plain) if sparse else (self.blocks, self.blocks.encode)
+
+        def one(position: int, block: Any) -> Result:
+            return function(position, encode(block))
+
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
             waiting: deque[tuple[int, Future[Result]]] = deque()
             position = self.first
-            for batch in self.blocks:
-                waiting.append((batch.num_rows, pool.submit(self._one, function, position, batch)))
-                position += batch.num_rows
+            for block in blocks:
+                rows = block.shape[0]
+                waiting.append((rows, pool.submit(one, position, block)))
+                position += rows
                 if len(waiting) > self.threads:
                     yield _finished(*waiting.popleft())
             while waiting:
                 yield _finished(*waiting.popleft())
-
-    def _one(self, function: Callable[[int, Floats], Result], position: int, batch: pa.RecordBatch) -> Result:
-        return function(position, self.blocks.encode(batch))
 
 
 class TableRows(LocalRows):

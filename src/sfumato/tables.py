@@ -47,6 +47,7 @@ class Table:
     source: str
     _read: Callable[[tuple[str, ...], int], Batches] = field(repr=False)
     _within: Callable[[int, int], "Table"] | None = field(default=None, repr=False)
+    entries: Any = field(default=None, repr=False)  # of a SciPy sparse matrix of numbers: its rows, as they are stored
 
     def within(self, start: int, stop: int) -> "Table":
         """The rows from ``start`` to before ``stop``, without reading the others; only Parquet files allow it."""
@@ -342,7 +343,8 @@ def _open_matrix(matrix: Any, schema: Schema | None) -> Table:
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     kind = _columns_of(np.empty((0, width), matrix.dtype), [0])[0].type if width else pa.null()
-    return Table(pa.schema([(name, kind) for name in names]), height, source, read)
+    numbers = stored if sparse and matrix.dtype.kind in "iuf" and matrix.dtype.itemsize <= 8 else None
+    return Table(pa.schema([(name, kind) for name in names]), height, source, read, entries=numbers)
 
 
 def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:

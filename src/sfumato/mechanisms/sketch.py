@@ -15,7 +15,7 @@ import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
 from sfumato.mechanism import Published, check_noise, check_shows_rows
 from sfumato.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
-from sfumato.rows import Rows
+from sfumato.rows import Rows, SparseToo
 from sfumato.schema import Schema
 from sfumato.secret import Secret
 
@@ -232,7 +232,7 @@ class PreparedSketch:
         integers = _exact_rows(self.schema, self.projection, self.shift)
         unit, offset, precision = self.unit, self.offset[:, None], self.precision(level)
 
-        def one(position: int, block: Floats) -> NDArray[np.floating]:
+        def one(position: int, block: Any) -> NDArray[np.floating]:
             exact = integers(block)
             words = secret.words(parameters, position, exact)
             exact += draw(words, exact.size, scale).reshape(exact.shape)
@@ -242,7 +242,7 @@ class PreparedSketch:
 
         matrix = self.projection.matrix() if self.recipe.publish_projection else None
         names = tuple(f"z{i}" for i in range(self.dimension))
-        return Published(self.facts(level), names, rows.map(one), matrix)
+        return Published(self.facts(level), names, rows.map(SparseToo(one)), matrix)
 
     def facts(self, level: float) -> Manifest:
         """What the manifest says of a run at this level."""
@@ -311,12 +311,12 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
     return Change(stated.kind, min(diameter, moved + (schema.encoding.dim + 16) * 2.0**-50 * schema.norm_bound))
 
 
-def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Callable[[Floats], NDArray[np.int64]]:
+def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Callable[[Any], NDArray[np.int64]]:
     """From an encoded block to the coarsened exact product: clip, round, multiply, coarsen."""
     encoding = schema.encoding
     grid = InputGrid(encoding.low, encoding.high, projection.input_bits)
 
-    def integers(block: Floats) -> NDArray[np.int64]:
+    def integers(block: Any) -> NDArray[np.int64]:
         if schema.norm is not None:
             block = schema.clip(block)  # the grid clips to the column bounds in any case
         return lattice.coarsen(projection.apply(grid, block), shift)
