@@ -41,6 +41,7 @@ for batch in pq.ParquetFile(sys.argv[1], pre_buffer=False).iter_batches(batch_si
 writer.close()
 """
 POLARS = "import sys, polars; polars.read_csv(sys.argv[1])"
+TO_CSV = "import sys, polars; polars.read_parquet(sys.argv[1]).write_csv(sys.argv[2])"
 ARROW = "import sys, pyarrow.csv; pyarrow.csv.read_csv(sys.argv[1])"
 ON_SPARK = f"""
 import sys, time
@@ -106,11 +107,9 @@ def show(taken: dict[str, Taken]) -> None:
 
 def csv(folder: Path) -> None:
     """CSV to the same sketch, against reading alone."""
-    import polars as pl  # noqa: PLC0415 - only here
-
     data = write_data(folder, CSV_ROWS, COLUMNS)
     text = folder / "rows.csv"
-    pl.read_parquet(data).write_csv(text)
+    run(Taken(), ["-c", TO_CSV, str(data), str(text)])
 
     def ours(source: Path) -> list[str]:
         shutil.rmtree(folder / "release", ignore_errors=True)

@@ -1,4 +1,8 @@
-"""Processes that are timed: the best seconds and the largest resident set of commands that take turns."""
+"""Processes that are timed: the best seconds and the largest resident set of commands that take turns.
+
+A process that is started counts the memory of the one that starts it, so this one stays small: data are written by
+others (``python timed.py FOLDER ROWS COLUMNS``).
+"""
 
 import os
 import subprocess
@@ -52,7 +56,12 @@ def run(taken: Taken, command: list[str], cores: int | None = None) -> None:
 
 
 def write_data(folder: Path, rows: int, columns: int) -> Path:
-    """Parquet of float32 in [0, 1] with row groups of 131,072 rows, and its schema beside it."""
+    """Parquet of float32 in [0, 1] with row groups of 131,072 rows, and its schema beside it, by another process."""
+    run(Taken(), [__file__, str(folder), str(rows), str(columns)])
+    return folder / f"{rows}x{columns}.parquet"
+
+
+def _write(folder: Path, rows: int, columns: int) -> None:
     rng, path = np.random.default_rng(1), folder / f"{rows}x{columns}.parquet"
     schema = pa.schema([(f"c{j}", pa.float32()) for j in range(columns)])
     with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
@@ -61,7 +70,6 @@ def write_data(folder: Path, rows: int, columns: int) -> Path:
             writer.write_batch(pa.RecordBatch.from_arrays([pa.array(column) for column in block], schema=schema))
     text = "\n".join(f'[[columns]]\nname = "c{j}"\nkind = "real"\nlow = 0.0\nhigh = 1.0\n' for j in range(columns))
     (folder / f"{columns}.toml").write_text(text)
-    return path
 
 
 def sketch(data: Path, columns: int, dimension: int, out: Path, *more: str) -> list[str]:
@@ -69,3 +77,7 @@ def sketch(data: Path, columns: int, dimension: int, out: Path, *more: str) -> l
     schema = str(data.parent / f"{columns}.toml")
     promise = ["--schema", schema, "--epsilon", "1", "--unit", "attribute", "--dimension", str(dimension)]
     return [*SKETCH, str(data), *promise, "--out", str(out), *more]
+
+
+if __name__ == "__main__":
+    _write(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -58,7 +58,12 @@ def read(path, size, schema=SCHEMA, names=NAMES):
 
 
 def in_one_go(path, schema=SCHEMA, names=NAMES):
-    """The same without pieces, threads and numbers: the whole file as texts, and each cell by ``cells.read``."""
+    """The same without pieces, threads and numbers: the whole file as texts, and each cell by ``cells.read``.
+
+    The last line gets its end if it lacks one.
+    """
+    content = path.read_bytes()
+    content += b"\n" * (not content.endswith(b"\n"))
     convert = pv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
         include_columns=names,
@@ -68,7 +73,9 @@ def in_one_go(path, schema=SCHEMA, names=NAMES):
         check_utf8=False,
     )
     try:
-        table = pv.read_csv(path, parse_options=pv.ParseOptions(newlines_in_values=True), convert_options=convert)
+        table = pv.read_csv(
+            pa.BufferReader(content), parse_options=pv.ParseOptions(newlines_in_values=True), convert_options=convert
+        )
         return schema.encode(table).tolist()
     except (pa.ArrowInvalid, KeyError, SchemaError):
         return None
@@ -221,3 +228,28 @@ def test_columns_said_to_be_real_are_doubles_and_the_others_texts(tmp_path):
     assert sum(b.num_rows for b in part_of(told, "t", "7").blocks(NAMES, 9)) == 1
     with pytest.raises(SchemaError, match="type double"):
         part_of(told, "x", "1")
+
+
+def test_a_line_end_within_quotes_is_kept_wherever_blocks_are_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.csvfile._BLOCK", 64)
+    schema = Schema([Real("x", 0, 9), Category("t", ["a\r\nb"])])
+    for before in range(80):
+        filler = 'odd"quote,z\n' * 2 + "1," + "y" * before + "\n"
+        (tmp_path / "t.csv").write_bytes(f'x,t\n{filler}2,"a\r\nb"\n'.encode())
+        blocks = list(open_table(tmp_path / "t.csv", schema).blocks(["x", "t"], 10))
+        assert [schema.encode(block)[1].tolist() for block in blocks] == [[0.0, 0.0, 0.0, 1.0]]
+
+
+def test_quotes_before_it_do_not_change_a_last_cell_without_a_line_end(tmp_path):
+    schema = Schema([Real("x", 0, 9), Category("t", ["", "a"])])
+    for text in ('x,t\n"1",', "x,t\n1,", 'x,t\n"1",\n'):
+        (tmp_path / "t.csv").write_text(text)
+        (block,) = open_table(tmp_path / "t.csv", schema).blocks(["x", "t"], 10)
+        assert schema.encode(block).tolist() == [[1.0], [0.0], [0.0]]
+
+
+def test_blank_lines_before_the_header_are_no_rows(tmp_path):
+    (tmp_path / "t.csv").write_text("\n\r\nx\n1\n\n3\n")
+    schema = Schema([Real("x", 0, 9)])
+    (block,) = open_table(tmp_path / "t.csv", schema).blocks(["x"], 10)
+    assert schema.encode(block).tolist() == [[1.0, 0.0, 3.0]]

@@ -135,6 +135,20 @@ def test_a_data_frame_is_released_as_if_it_had_been_written_down(tmp_path, folde
     assert sorted(p.name for p in tmp_path.iterdir()) == ["here", "there"]
 
 
+@pytest.mark.parametrize("name", ["with space", "über", "100%20", "a+b#c"])
+def test_the_copy_of_a_data_frame_is_removed_wherever_it_was(tmp_path, folder, name, monkeypatch, ledger):
+    place = tmp_path / name
+    place.mkdir()
+    monkeypatch.chdir(place)
+    frame = session(None).read.parquet(str(folder / "0.parquet"))
+    terms = {"schema": SCHEMA, "mechanism": CASES["sketch"][0], "guarantee": PAID, "ledger": ledger}
+    for out in ("one of two", "two"):
+        release_to(out, frame, engine=Spark(memory=MEMORY), **terms)
+    assert sorted(p.name for p in place.iterdir()) == ["one of two", "two"]
+    assert {p.name for p in tmp_path.iterdir()} == {name, "budget.db"}
+    assert states(ledger) == ["committed", "committed"]
+
+
 def test_totals_of_many_tasks_are_added_up_in_a_tree(folder, monkeypatch):
     monkeypatch.setattr("sfumato.spark._FAN", 2)
     monkeypatch.setattr("sfumato.spark._MOST_BLOCKS", 1)
@@ -241,11 +255,12 @@ def test_neither_the_event_log_nor_a_plan_shows_the_key(tmp_path, folder, log, m
         assert form not in shown.encode()
 
 
-def test_what_cannot_be_read_from_the_middle_is_refused(tmp_path):
+def test_what_cannot_be_read_from_the_middle_is_refused(tmp_path, ledger):
     (tmp_path / "rows.csv").write_text("c0\n0.5\n")
     terms = {"schema": sf.Schema.reals(1, 0, 1), "mechanism": sf.Sketch(dimension=1), "guarantee": VALUE}
     with pytest.raises(ParameterError, match="Parquet file"):
-        release(tmp_path / "rows.csv", engine="spark", **terms)
+        release(tmp_path / "rows.csv", engine="spark", ledger=ledger, **terms | {"guarantee": PAID})
+    assert states(ledger) == []
     with pytest.raises(ParameterError, match="Parquet file"):
         release(np.zeros((5, 1)), engine="spark", **terms)
     with pytest.raises(ParameterError, match="one of"):

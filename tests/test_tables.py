@@ -23,7 +23,7 @@ from scipy import sparse
 
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.schema import Category, Flag, Id, Real, Schema, draft
-from sfumato.tables import ParquetSink, Table, open_table, reblock
+from sfumato.tables import ParquetSink, Table, open_table, part_of, reblock
 
 SECRET = "4711.0815"  # noqa: S105 - a cell that no message may hold
 
@@ -615,3 +615,35 @@ def test_other_sources_are_not_read_from_the_middle():
     assert not table.divisible
     with pytest.raises(SchemaError, match="only Parquet files"):
         table.within(0, 1)
+
+
+def test_a_file_that_is_written_anew_while_it_is_read_is_refused(tmp_path):
+    for name in "ab":
+        write_parquet(tmp_path / f"{name}.parquet", pa.table({"a": np.arange(24)}), row_group_size=8)
+    table = open_table(tmp_path)
+    write_parquet(tmp_path / "b.parquet", pa.table({"a": np.arange(48)}), row_group_size=8)
+    with pytest.raises(SchemaError, match="written anew"):
+        list(table.blocks(["a"], 8))
+    assert [b.num_rows for b in table.within(0, 24).blocks(["a"], 8)] == [8, 8, 8]
+
+
+def test_files_are_found_whatever_the_case_of_their_suffix_and_hidden_ones_are_not(tmp_path):
+    for name in ("b.PARQUET", "a.parquet", ".c.parquet", "_d.parquet"):
+        write_parquet(tmp_path / name, pa.table({"a": [1]}))
+    (tmp_path / ".out.copy" / "rows").mkdir(parents=True)
+    write_parquet(tmp_path / ".out.copy" / "rows" / "e.parquet", pa.table({"a": [1]}))
+    assert open_table(tmp_path).rows == 2
+
+
+def test_a_relative_path_is_that_of_where_the_table_was_opened(tmp_path, monkeypatch):
+    write_parquet(tmp_path / "a.parquet", pa.table({"a": [1, 2]}))
+    monkeypatch.chdir(tmp_path)
+    table = open_table("a.parquet")
+    monkeypatch.chdir("/")
+    assert [b.num_rows for b in table.blocks(["a"], 8)] == [2]
+
+
+def test_parts_go_by_views_of_texts_too():
+    table = pa.table({"city": pa.array(["Bern", "Basel", "Bern"], pa.string_view()), "a": [1, 2, 3]})
+    part = part_of(open_table(table), "city", "Bern")
+    assert [b.column(1).to_pylist() for b in part.blocks(["city", "a"], 8)] == [[1, 3]]

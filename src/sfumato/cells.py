@@ -94,6 +94,13 @@ def decoded(array: Any) -> Any:
     return words.take(array.indices)
 
 
+def filtered(array: Any, kept: Any) -> Any:
+    """The cells where ``kept`` is true."""
+    if types.is_string_view(array.type) or types.is_binary_view(array.type):  # pyarrow cannot filter these
+        array = array.cast(pa.large_binary())
+    return array.filter(kept)
+
+
 def as_text(array: Any) -> Any:
     """Whole numbers or texts as texts; bytes that are no UTF-8 are replaced, for a file of them could not be read."""
     plain = decoded(array) if types.is_dictionary(array.type) else array

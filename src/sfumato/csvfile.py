@@ -91,6 +91,8 @@ class _Pieces:
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
         first = file.readline(_BLOCK)
+        while first in (b"\n", b"\r\n"):  # blank lines before a header are no rows, even of a single column
+            first = file.readline(_BLOCK)
         header = first.endswith(b"\n") and first.strip() and b"\r" not in first[:-2]
         self._cut = bool(header and _certain(first.removeprefix(codecs.BOM_UTF8)))
         self.header, self.rest = (first, b"") if self._cut else (b"", first)
@@ -114,11 +116,20 @@ class _Joined:
     closed = False
 
     def __init__(self, start: bytes, file: BinaryIO) -> None:
-        self._start, self._file = start, file
+        self._start, self._file, self._ended = start, file, False
 
     def read(self, size: int) -> bytes:
+        """The next bytes, with a line end after the last ones.
+
+        A line end of two characters is never torn: Arrow would drop the second, within quotes too.
+        """
         taken, self._start = self._start[:size], self._start[size:]
-        return taken + self._file.read(size - len(taken))
+        taken += self._file.read(size - len(taken))
+        if len(taken) < size and not self._ended:
+            taken, self._ended = taken + b"\n" * (not taken.endswith(b"\n")), True
+        if len(taken) > 1 and taken.endswith(b"\r"):
+            taken, self._start = taken[:-1], b"\r" + self._start
+        return taken
 
     def close(self) -> None:
         """Left to whoever opened it."""

@@ -51,7 +51,7 @@ class Local:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        memory_size(self.memory)
+        object.__setattr__(self, "memory", memory_size(self.memory))
 
     def opened(self, data: Any, beside: Path) -> AbstractContextManager[Any]:
         """The data as they are."""

@@ -54,9 +54,10 @@ def release(
     account, worker = account_of(ledger), _engine(engine)
     beside = Path(tempfile.gettempdir()) / "sfumato"
     with worker.opened(data, beside) as still, ExitStack() as stack:
-        job = _Job.of(still, schema, mechanism, guarantee, secret, worker).of_part(account)
+        job = _Job.of(still, schema, mechanism, guarantee, secret, worker, source_of(data)).of_part(account)
+        rows = job.rows(ignore)
         charge = stack.enter_context(job.charged(account))
-        published = job.run(ignore, charge)
+        published = job.run(rows, charge)
         parts = list(with_ids(published.blocks, job.ids(published)))
         if not parts:
             raise ReleaseError("the data have no rows, so there is nothing to release")
@@ -89,10 +90,11 @@ def release_to(  # noqa: PLR0913 - everything meets here
     account, worker = account_of(ledger), _engine(engine)
     storage.check_free(Path(path))
     with worker.opened(data, Path(path)) as still, ExitStack() as stack:
-        job = _Job.of(still, schema, mechanism, guarantee, secret, worker).of_part(account)
+        job = _Job.of(still, schema, mechanism, guarantee, secret, worker, source_of(data)).of_part(account)
+        rows = job.rows(progress)
         charge = stack.enter_context(job.charged(account))
         folder = stack.enter_context(storage.new_folder(Path(path)))
-        published = job.run(progress, charge)
+        published = job.run(rows, charge)
         written = worker.write(folder, published.names, published.blocks, job.ids(published))
         if published.matrix is not None:
             storage.write_projection(folder, published.matrix)
@@ -124,7 +126,7 @@ def price(
     account = account_of(ledger)
     if account is None:
         raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
-    return account.price(_Job.of(data, schema, mechanism, guarantee, None, Local()).request())
+    return account.price(_Job.of(data, schema, mechanism, guarantee, None, Local(), source_of(data)).request())
 
 
 def source_of(data: Any) -> str:
@@ -164,12 +166,13 @@ class _Job:
         guarantee: Guarantee,
         secret: Secret | None,
         engine: Engine,
+        origin: str,
     ) -> "_Job":
         if schema is None and guarantee.unit != "edge":
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
-        return cls(mechanism, calibrated, source_of(data), source, secret or Secret.fresh(), engine)
+        return cls(mechanism, calibrated, origin, source, secret or Secret.fresh(), engine)
 
     @property
     def schema(self) -> Schema | None:
@@ -226,11 +229,12 @@ class _Job:
             error.args = (f"{error}; {reservation.describe()}",)
             raise
 
-    def run(self, progress: Progress, charge: Reservation | None) -> Published:
+    def run(self, rows: Rows, charge: Reservation | None) -> Published:
         secret = self.secret if charge is None else self.secret.announced(charge.draw)
-        return self.calibrated.mechanism.run(self._rows(progress), self.calibrated.level, secret)
+        return self.calibrated.mechanism.run(rows, self.calibrated.level, secret)
 
-    def _rows(self, progress: Progress) -> Rows:
+    def rows(self, progress: Progress) -> Rows:
+        """What the mechanism will read, not read yet; an engine that cannot offer it refuses here."""
         if isinstance(self.source, EdgeRows):
             if self.source.blocks is None or isinstance(self.engine, Local):
                 return replace(self.source, progress=progress)

@@ -61,7 +61,7 @@ class Spark:
     memory: int = MEMORY
 
     def __post_init__(self) -> None:
-        memory_size(self.memory)
+        object.__setattr__(self, "memory", memory_size(self.memory))
 
     @contextmanager
     def opened(self, data: Any, beside: Path) -> Iterator[Any]:
@@ -69,10 +69,10 @@ class Spark:
         if not type(data).__module__.startswith("pyspark."):
             yield data
             return
-        copy = beside.parent / f".{beside.name}.copy-{secrets.token_hex(8)}"
+        copy = beside.absolute().parent / f".{beside.name}.copy-{secrets.token_hex(8)}"
         try:
             copy.mkdir(mode=0o700)
-            place = (copy / "rows").absolute().as_uri()
+            place = f"file://{copy / 'rows'}"  # not as_uri(), whose escapes Hadoop takes for letters of a name
             _attempt(lambda: data.write.parquet(place), f"writing the rows of the DataFrame to {copy.parent} failed")
             yield copy / "rows"
         finally:

@@ -28,7 +28,7 @@ from sfumato.schema import Schema, positions
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Result = TypeVar("Result")
 
-_UNREADABLE = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
+_UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
 _PARQUET_BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
 _SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
 
@@ -113,7 +113,8 @@ def part_of(table: Table, column: str, value: str) -> Table:
         wanted = list(dict.fromkeys((*columns, column)))
         for batch in table.blocks(wanted, rows):
             kept = pc.equal(cells.as_text(batch.column(wanted.index(column))), value).fill_null(False)
-            yield batch.filter(kept).select(list(columns))
+            arrays = [cells.filtered(batch.column(wanted.index(name)), kept) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     return Table(table.schema, None, f"part of {table.source}", read)
 
@@ -166,10 +167,11 @@ def _guarded(batches: Batches, source: str) -> Batches:
 
 
 def _open_path(path: Path, schema: Schema | None) -> Table:
+    path = path.absolute()  # workers may have another working directory
     if not path.exists():
         raise SchemaError(f"{path}: no such file")
     if path.is_dir():
-        return _open_parquet(_parts(path), f"parquet folder {path.name}")
+        return _open_parquet(_files_of(path), f"parquet folder {path.name}")
     if path.suffix.lower() == ".parquet":
         return _open_parquet([path], f"parquet file {path.name}")
     if path.suffix.lower() == ".csv":
@@ -177,56 +179,78 @@ def _open_path(path: Path, schema: Schema | None) -> Table:
     raise SchemaError(f"{path}: a table is read from a .csv or .parquet file or from a folder of .parquet files")
 
 
-def _parts(folder: Path) -> list[Path]:
-    if any(p for p in folder.glob("*/**/*.parquet") if not p.parent.name.startswith((".", "_"))):
+def _files_of(folder: Path) -> list[Path]:
+    found = [p for p in folder.rglob("*") if p.suffix.lower() == ".parquet" and p.is_file()]
+    shown = [p for p in found if not any(name.startswith((".", "_")) for name in p.relative_to(folder).parts)]
+    if any(p.parent != folder for p in shown):
         raise SchemaError(f"{folder}: Parquet files in folders within it would be left out: put them all in one folder")
-    parts = sorted(p for p in folder.glob("*.parquet") if p.is_file() and not p.name.startswith((".", "_")))
-    if not parts:
+    if not shown:
         raise SchemaError(f"{folder}: there is no .parquet file in this folder")
-    return parts
+    return sorted(shown)
 
 
-def _open_parquet(parts: list[Path], source: str) -> Table:
-    counts, first = [], None
-    for part in parts:
-        footer = _attempt(lambda p=part: _footer(p), f"{part}: not a Parquet file that can be read")  # type: ignore[misc]
-        counts.append(footer[0])
-        schema = footer[1]
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the Parquet files of a table, as it was when the table was opened."""
+
+    path: Path
+    rows: int
+    written: tuple[int, int]  # its size, and when it was written
+
+    @classmethod
+    def of(cls, path: Path) -> tuple["_Part", pa.Schema]:
+        written = _written(path)
+        with pq.ParquetFile(path) as file:
+            return cls(path, file.metadata.num_rows, written), file.schema_arrow
+
+    def within(self, columns: tuple[str, ...], rows: int, start: int, stop: int) -> Batches:
+        """The rows from ``start`` to before ``stop``, of the row groups that hold them."""
+        # pre_buffer would hold all that is still to come of the file
+        with pq.ParquetFile(self.path, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file:
+            if _written(self.path) != self.written or file.metadata.num_rows != self.rows:
+                raise SchemaError(f"{self.path} was written anew while it was read: nothing can be said of such rows")
+            ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)], dtype=np.int64)
+            groups = [i for i, end in enumerate(ends) if end > start and (i == 0 or ends[i - 1] < stop)]
+            position = int(ends[groups[0] - 1]) if groups and groups[0] > 0 else 0
+            for batch in _groups(file, columns, rows, groups):
+                low, high = max(start - position, 0), min(stop - position, batch.num_rows)
+                position += batch.num_rows
+                if low < high:
+                    yield batch.slice(low, high - low).select(list(columns))
+                if position >= stop:
+                    break
+
+
+def _written(path: Path) -> tuple[int, int]:
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _open_parquet(paths: list[Path], source: str) -> Table:
+    parts, first = [], None
+    for path in paths:
+        part, schema = _attempt(lambda p=path: _Part.of(p), f"{path}: not a Parquet file that can be read")  # type: ignore[misc]
+        parts.append(part)
         first = schema if first is None else first
         if (schema.names, schema.types) != (first.names, first.types):
-            raise SchemaError(f"{part}: its columns have other names or types than those of {parts[0].name}")
-    return _of_parts(list(zip(parts, counts, strict=True)), first, source, 0, sum(counts))
+            raise SchemaError(f"{path}: its columns have other names or types than those of {paths[0].name}")
+    return _of_parts(parts, first, source, 0, sum(part.rows for part in parts))
 
 
-def _of_parts(parts: list[tuple[Path, int]], schema: pa.Schema, source: str, start: int, stop: int) -> Table:
+def _of_parts(parts: list[_Part], schema: pa.Schema, source: str, start: int, stop: int) -> Table:
     """The rows of Parquet files, in order, from ``start`` to before ``stop``."""
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         before = 0
-        for part, count in parts:
-            if before < stop and before + count > start:
-                yield from _part_within(part, columns, rows, start - before, stop - before)
-            before += count
+        for part in parts:
+            if before < stop and before + part.rows > start:
+                yield from part.within(columns, rows, max(start - before, 0), min(stop - before, part.rows))
+            before += part.rows
 
     def within(a: int, b: int) -> Table:
         return _of_parts(parts, schema, source, min(start + a, stop), min(start + b, stop))
 
     return Table(schema, stop - start, source, read, within)
-
-
-def _part_within(part: Path, columns: tuple[str, ...], rows: int, start: int, stop: int) -> Batches:
-    # pre_buffer would hold all that is still to come of the file
-    with pq.ParquetFile(part, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file:
-        ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)], dtype=np.int64)
-        groups = [i for i, end in enumerate(ends) if end > start and (i == 0 or ends[i - 1] < stop)]
-        position = int(ends[groups[0] - 1]) if groups and groups[0] > 0 else 0
-        for batch in _groups(file, columns, rows, groups):
-            low, high = max(start - position, 0), min(stop - position, batch.num_rows)
-            position += batch.num_rows
-            if low < high:
-                yield batch.slice(low, high - low).select(list(columns))
-            if position >= stop:
-                break
 
 
 def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: list[int]) -> Batches:
@@ -236,11 +260,6 @@ def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: l
             yield from file.read_row_group(group, columns=list(columns)).to_batches()
         else:
             yield from file.iter_batches(batch_size=rows, columns=list(columns), row_groups=[group])
-
-
-def _footer(path: Path) -> tuple[int, pa.Schema]:
-    with pq.ParquetFile(path) as file:
-        return file.metadata.num_rows, file.schema_arrow
 
 
 def _open_csv(path: Path, schema: Schema | None) -> Table:
