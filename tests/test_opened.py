@@ -1,6 +1,12 @@
 """Sessions that are charged whole when they open, and the intervals of counts."""
 
+import copy
 import math
+import os
+import pickle
+import threading
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -135,6 +141,71 @@ def test_a_whole_session_that_is_killed_is_spent_and_the_ledger_shows_it_as_draw
     with pytest.raises(LedgerError, match="is drawn, so it cannot be voided"):
         ledger.void(2, "it was killed")
     assert remaining(ledger.dataset("people")) == 8.0
+
+
+def in_a_fork(function):
+    """What a function says in a process that is forked here: what it returns, or its refusal."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are threads
+        child = os.fork()
+    if not child:
+        try:
+            said = str(function())
+        except ParameterError as error:
+            said = f"refused: {error}"
+        except BaseException as error:  # noqa: BLE001 - the child ends here in any case
+            said = f"failed: {error!r}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with open(reading) as told:  # noqa: PTH123 - a pipe
+        return told.read()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_of_a_session_answers_nothing_and_does_not_close_it(rich):
+    with opened(rich).open(Weights(updates=2, threshold=-(10**6)), epsilon=5.0, queries=ASKED) as weights:
+
+        def within():
+            with weights:
+                return "left without closing"
+
+        assert "refused: this session belongs to the process that opened it" in in_a_fork(lambda: weights.ask("smoker"))
+        assert "refused: this session belongs to the process that opened it" in in_a_fork(weights.close)
+        assert in_a_fork(within) == "left without closing"
+        assert states(rich) == ["drawn"]
+        assert weights.left == 2
+        weights.ask("smoker")
+    assert [a["query"] for a in weights.record["answers"]] == ["smoker"]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_there_is_no_copy_of_a_session(rich, copied):
+    with (
+        opened(rich).open("weights", epsilon=5.0, queries=ASKED) as weights,
+        pytest.raises(ParameterError, match="neither copied nor pickled"),
+    ):
+        copied(weights)
+
+
+def test_a_session_that_is_closed_while_another_thread_asks_has_all_of_its_answers_on_record(rich, monkeypatch):
+    weights = opened(rich).open("weights", epsilon=5.0, queries=ASKED)
+    asking, original = threading.Event(), type(weights._asked).ask
+
+    def slow(self, query):
+        asking.set()
+        time.sleep(0.2)
+        return original(self, query)
+
+    monkeypatch.setattr(type(weights._asked), "ask", slow)
+    thread = threading.Thread(target=lambda: weights.ask("smoker"))
+    thread.start()
+    assert asking.wait(60)
+    record = weights.close()
+    thread.join(60)
+    assert [a["query"] for a in record["answers"]] == ["smoker"]
 
 
 # ---- intervals of counts ---------------------------------------------------------------------------------------------
