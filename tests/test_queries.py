@@ -526,7 +526,7 @@ def test_the_threshold_that_a_question_is_compared_with_is_a_part_of_it():
 def test_questions_of_several_threads_are_answered_one_at_a_time(recipe, monkeypatch):
     """A question that is within its draw keeps every other one out."""
     live, inside, done = begun(recipe), threading.Event(), threading.Event()
-    original, order = Noises.added, []
+    original, order = Noises.words, []
 
     def slow(self, *arguments):
         order.append(threading.get_ident())
@@ -535,7 +535,7 @@ def test_questions_of_several_threads_are_answered_one_at_a_time(recipe, monkeyp
             done.wait(0.3)
         return original(self, *arguments)
 
-    monkeypatch.setattr(Noises, "added", slow)
+    monkeypatch.setattr(Noises, "words", slow)
     threads = [threading.Thread(target=lambda: live.ask(np.arange(8) < 3)) for _ in range(2)]
     threads[0].start()
     assert inside.wait(60)

@@ -152,7 +152,7 @@ class Noises(Live):
     """Exact Laplace noise for one step after another, each from a stream of its own.
 
     A stream is keyed by the step, which is never repeated, by the parameters, by the integers that get the noise
-    (``secret`` says why) and by the question. The step alone tells streams apart for as long as there is one of this,
+    (``secret`` says why) and by the question, if any. The step alone tells streams apart for as long as there is one of this,
     which ``Live`` sees to. The question is there for what might yet go round that: what two of this draw for different
     questions at one step is independent, but the noise of a threshold, drawn before any question, would be the same.
     """
@@ -170,7 +170,8 @@ class Noises(Live):
         """The stream of the next step."""
         self.check_home()
         self.step += 1
-        return self.secret.words(f"{stage} {options} {self.parameters}", self.step, question, exact)
+        asked = (question,) if question else ()
+        return self.secret.words(f"{stage} {options} {self.parameters}", self.step, *asked, exact)
 
 
 def packed(cells: Query) -> bytes:

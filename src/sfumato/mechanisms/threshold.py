@@ -114,7 +114,7 @@ class Comparisons(Live):
 
     def above(self, values: Integers, threshold: int, question: bytes = b"") -> NDArray[np.bool_]:
         """Which runs find their value above; those that have stopped find nothing."""
-        noisy = self.noises.added("comparison", values, self.scales.query, b"%d " % threshold + question)
+        noisy = self.noises.added("comparison", values, self.scales.query, question)
         found = (noisy >= threshold + self.threshold) & (self.left > 0)
         self.left = self.left - found
         return found
@@ -204,7 +204,7 @@ class Comparing(Live):
             raise ExhaustedError(
                 f"all {self._prepared.recipe.positives} positive answers are used up: open another, at its own cost"
             )
-        exact, question = self._counts[cells].sum(keepdims=True), packed(cells)
+        exact, question = self._counts[cells].sum(keepdims=True), b"%d " % edge + packed(cells)
         if not self._comparisons.above(exact, edge, question)[0]:
             return Answered(None, False, None, None, self.remaining)
         if self._number is None:
