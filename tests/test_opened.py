@@ -85,6 +85,15 @@ def test_the_domain_may_be_given_instead_of_questions(rich):
     assert [a["query"] for a in weights.record["answers"]] == ["age >= 40 and not smoker"]
 
 
+def test_a_question_about_the_high_bound_is_answered_as_by_itself(rich):
+    queries, truth = ["age >= 120", "age < 120 and smoker"], [(AGES >= 120).sum(), ((AGES < 120) & SMOKERS).sum()]
+    with opened(rich).open(Weights(updates=2, threshold=-(10**6)), epsilon=500.0, queries=queries) as weights:
+        found = [weights.ask(query).value for query in queries]
+    single = [answer.value for answer in opened(rich).ask_all(queries, epsilon=100.0)]
+    assert found == pytest.approx(truth, abs=2)
+    assert single == pytest.approx(truth, abs=2)
+
+
 def test_the_price_of_a_whole_session_is_what_is_charged(ledger):
     asked = opened(ledger)
     for method in ("weights", "mwem"):
@@ -103,7 +112,7 @@ def test_the_price_of_a_whole_session_is_what_is_charged(ledger):
         ({"method": "weights", "epsilon": 4.0, "queries": ASKED}, "would still fit is 3"),
         ({"method": "other", "epsilon": 1.0, "queries": ASKED}, "method must be one of"),
         ({"method": "weights", "epsilon": 1.0, "queries": ["age.x"]}, "means nothing"),
-        ({"method": "weights", "epsilon": 1.0, "queries": ["age >= 120"]}, "part of the level"),
+        ({"method": "weights", "epsilon": True, "queries": ASKED}, "epsilon must be"),
         ({"method": "weights", "epsilon": 1.0}, "say how to cut it"),
         ({"method": "weights", "epsilon": 1.0, "columns": ["name"]}, "column must be one of"),
         ({"method": "weights", "epsilon": 1.0, "queries": ASKED, "columns": ["age"]}, "one or the other"),

@@ -277,7 +277,7 @@ def test_a_hostile_text_costs_nothing_alone_or_in_a_batch(ledger, monkeypatch):
     assert asked.remaining == 3.0
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 1e9, 1e-300, "1", None])
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 1e9, 1e-300, "1", None, True, np.True_])
 def test_an_epsilon_that_is_none_costs_nothing(ledger, monkeypatch, epsilon):
     asked = opened(ledger)
     unread(monkeypatch)

@@ -260,10 +260,7 @@ class Session:
             raise ParameterError("a domain is made from queries, or from columns and bins: give one or the other")
         if queries:
             predicates = self._parsed(queries)
-            domain = Domain.of_questions(_needed(self.schema, predicates), predicates)
-            for predicate in predicates:
-                domain.mask(predicate)
-            return domain
+            return Domain.of_questions(_needed(self.schema, predicates), predicates)
         whole = [column.name for column in self.schema.data_columns]
         for name in columns or ():
             check.one_of(whole, column=name)

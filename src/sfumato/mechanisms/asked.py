@@ -152,9 +152,9 @@ class Noises(Live):
     """Exact Laplace noise for one step after another, each from a stream of its own.
 
     A stream is keyed by the step, which is never repeated, by the parameters, by the integers that get the noise
-    (``secret`` says why) and by the question, if any. The step alone tells streams apart for as long as there is one of this,
-    which ``Live`` sees to. The question is there for what might yet go round that: what two of this draw for different
-    questions at one step is independent, but the noise of a threshold, drawn before any question, would be the same.
+    (``secret`` says why) and by the question, if any. The step alone tells streams apart for as long as there is one of
+    this, which ``Live`` sees to. The question is there for what might yet go round that: what two of this draw for
+    different questions at one step is independent, but the noise of a threshold, drawn before any, would be the same.
     """
 
     def __init__(self, secret: Secret, parameters: str) -> None:
