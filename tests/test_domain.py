@@ -105,6 +105,8 @@ def test_marginals_cut_the_cells_into_their_levels():
         ({"bins": {"age": [100.0, 100.0]}}, "rise strictly"),
         ({"bins": {"age": "abc"}}, "whole number of bins, or a list of cuts"),
         ({"bins": {"age": "123"}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": b"123"}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": ""}}, "whole number of bins, or a list of cuts"),
         ({"bins": {"age": 5.0}}, "whole number of bins, or a list of cuts"),
         ({"bins": {"age": ["40"]}}, "whole number of bins, or a list of cuts"),
         ({"bins": {"age": [None]}}, "whole number of bins, or a list of cuts"),

@@ -13,9 +13,11 @@ import pytest
 
 from asking import AGES, CITIES, OLD_SMOKERS, SMOKERS, opened
 from processes import CONTEXT, open_and_die
+from sfumato.domain import Domain
 from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.ledger import Ledger
 from sfumato.location import counted
+from sfumato.mechanisms import workload
 from sfumato.mechanisms.weights import Weights
 from sfumato.opened import remaining
 from sfumato.secret import Secret
@@ -126,6 +128,17 @@ def test_a_whole_session_that_is_refused_costs_nothing(ledger, terms, says):
         asked.open(terms.pop("method"), **terms)
     assert set(states(ledger)) <= {"void"}
     assert asked.remaining == 3.0
+
+
+def test_more_questions_than_memory_may_hold_are_refused_before_a_mask_is_made(ledger, monkeypatch):
+    assert workload.MOST == 1 << 27
+    monkeypatch.setattr(workload, "MOST", 47)  # cells: 4 x 2 x 3, twice
+    monkeypatch.setattr(Domain, "mask", lambda *_: pytest.fail("a mask was made"))
+    asked = opened(ledger)
+    for refused in (asked.synthesise, lambda *a, **k: asked.price_whole("mwem", *a, **k)):
+        with pytest.raises(ParameterError, match=r"4 questions .* 24 cells .* at most 1 can be asked"):
+            refused(ASKED, epsilon=1.0)
+    assert states(ledger) == []
 
 
 def test_under_add_remove_a_whole_session_measures_the_number_of_rows(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato import predicates
 from sfumato.columns import Category, Flag, Id, Real
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
@@ -295,6 +296,34 @@ def test_what_is_no_query_gets_one_clear_line(case):
     assert told.isascii()
     assert len(told) < 400
     assert caught.value.__cause__ is None
+
+
+LONG = Schema((Category("code", tuple(f"value {i}" for i in range(20_000))), Flag("f")))
+
+
+def test_a_value_that_is_not_listed_is_compared_with_a_bounded_number_of_others(monkeypatch):
+    seen, original = [], predicates.difflib.get_close_matches
+
+    def noted(word, others, *rest):
+        seen.append(len(others))
+        return original(word, others, *rest)
+
+    monkeypatch.setattr(predicates.difflib, "get_close_matches", noted)
+    for text, near in (
+        ("valuf 5", "near it: 'value 5'"),
+        ("VALUE 19999", "near it: 'value 19999'"),
+        ("x", "there are"),
+    ):
+        with pytest.raises(ParameterError, match=near):
+            parse(f'code = "{text}"', LONG)
+    assert max(seen) <= 1000
+
+
+def test_the_values_of_a_column_are_listed_once_for_all_comparisons_and_queries():
+    predicates._listed.cache_clear()
+    for _ in range(3):
+        parse('code in ("value 1", "value 2") or code != "value 3"', LONG)
+    assert predicates._listed.cache_info().misses == 1
 
 
 @pytest.mark.parametrize("value", [None, 5, b"smoker", ["smoker"]])

@@ -19,7 +19,7 @@ from sfumato.errors import ExhaustedError, ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.histogram import SyntheticHistogram
 from sfumato.loss import Composed, Laplace
-from sfumato.mechanisms import median
+from sfumato.mechanisms import median, workload
 from sfumato.mechanisms.asked import Noises
 from sfumato.mechanisms.median import Classified, Median, agreement, candidates, candidates_of
 from sfumato.mechanisms.mwem import MWEM, suggested_rounds
@@ -195,15 +195,15 @@ def test_rows_go_in_by_any_engine():
 @pytest.mark.parametrize("whole", [True, False])
 def test_no_record_moves_a_score_by_more_than_stated(pair, whole):
     rng = np.random.default_rng(4)
-    workload = WORKLOAD if whole else questions(every_question(rng, 12), DOMAIN)
-    prepared = MWEM(workload=workload).prepare(DOMAIN, Guarantee(epsilon=1.0, neighbours=pair))
+    several = WORKLOAD if whole else questions(every_question(rng, 12), DOMAIN)
+    prepared = MWEM(workload=several).prepare(DOMAIN, Guarantee(epsilon=1.0, neighbours=pair))
     parts, worst, far = prepared.parts(1.0), 0, 0
     for _ in range(10):
         weights = rng.random(8) * 300
         here = prepared.scores(COUNTS, weights, parts)
         for other in neighbours_of(COUNTS, pair):
             worst = max(worst, int(np.abs(prepared.scores(other, weights, parts) - here).max()))
-            far = max(far, *(int(np.abs(p.exact(other) - p.exact(COUNTS)).sum()) for p in workload))
+            far = max(far, *(int(np.abs(p.exact(other) - p.exact(COUNTS)).sum()) for p in several))
     assert worst == prepared.score_move == far == (2 if whole and pair == "replace" else 1)
 
 
@@ -260,6 +260,47 @@ def test_absurd_measurements_do_not_break_the_weights():
     found = refitted(uniform_weights(DOMAIN, 1), [(part, np.array([1e15])), (part, np.array([-1e15]))], 1, 50)
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "parts", "says"),
+    [
+        ([0, 1, 2], 2, "between -1"),
+        ([0, -2, 1], 2, "between -1"),
+        ([0, 2**63], 2, "between -1"),
+        ([0.0, 1.0], 2, "whole numbers"),
+        ([0.5, 1.0], 2, "whole numbers"),
+        ([False, True], 2, "whole numbers"),
+        ([[0, 1]], 2, "one for each cell"),
+        ([], 1, "one for each cell"),
+        ([0, 0], 0, "parts must be"),
+        ([0, 0], 1.0, "parts must be"),
+    ],
+)
+def test_labels_that_are_no_partition_are_refused(labels, parts, says):
+    """Its parts decide how much noise is drawn: one part moves by less than two."""
+    array = np.array(labels, np.uint64 if 2**63 in labels else None)
+    with pytest.raises(ParameterError, match=says):
+        Partition("p", array, parts)
+
+
+def test_a_partition_stays_as_it_was_checked():
+    labels = np.array([0, 1, -1])
+    part = Partition("p", labels, 2)
+    labels[:] = 5
+    assert part.labels.tolist() == [0, 1, -1]
+    with pytest.raises(ValueError, match="read-only"):
+        part.labels[0] = 5
+
+
+def test_workloads_that_memory_may_not_hold_are_refused_with_what_can_be_asked(monkeypatch):
+    monkeypatch.setattr(workload, "MOST", 24)
+    assert len(questions(np.ones((3, 8), bool), DOMAIN)) == len(marginals(DOMAIN, 2)) == 3
+    with pytest.raises(ParameterError, match="of so many cells at most 3 can be asked, and so many of at most 6 cells"):
+        questions(np.ones((4, 8), bool), DOMAIN)
+    monkeypatch.setattr(workload, "MOST", 16)
+    with pytest.raises(ParameterError, match="at most 2 can be asked"):
+        marginals(DOMAIN, 2)
 
 
 def test_workloads_that_do_not_fit_are_refused():
