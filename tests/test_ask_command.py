@@ -13,7 +13,7 @@ import pytest
 
 from sfumato import noise
 from sfumato.cli import main
-from sfumato.ledger import Ledger
+from sfumato.ledger import Account, Ledger
 from sfumato.rows import TableRows
 from sfumato.secret import Secret
 from test_predicates import HOSTILE
@@ -199,7 +199,6 @@ def test_other_methods_are_charged_whole_and_answer_all_questions(capsys):
 
 def test_what_other_methods_cannot_do_is_refused_and_costs_nothing(capsys, tmp_path):
     weights = ["--epsilon", "1", "--method", "weights", "smoker"]
-    assert "holds for a part of the level" in refused(capsys, *weights, "age >= 120")
     assert "ends in .parquet" in refused(capsys, *weights, "--histogram", "x.csv")
     (tmp_path / "there.parquet").touch()
     assert "a new file" in refused(capsys, *weights, "--histogram", "there.parquet")
@@ -211,13 +210,57 @@ def test_what_other_methods_cannot_do_is_refused_and_costs_nothing(capsys, tmp_p
     assert entries() == 1
 
 
+@pytest.mark.parametrize("method", ["weights", "mwem"])
+def test_answers_that_were_paid_for_are_told_even_if_the_histogram_cannot_be_written(capsys, monkeypatch, method):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    code = main([*ASK, "--epsilon", "1", "--method", method, "smoker", "--histogram", "h.parquet"])
+    told = capsys.readouterr()
+    assert code == 2
+    assert told.out.startswith("smoker: ")
+    assert "spent 1 of epsilon 3" in told.out
+    assert told.err.count("\n") == 1
+    assert "h.parquet: the histogram could not be written; what was answered stands" in told.err
+    assert not Path("h.parquet").exists()
+
+
+def test_the_file_of_a_histogram_is_there_before_anything_is_charged_and_gone_after_a_refusal(capsys, monkeypatch):
+    weights = ["--method", "weights", "smoker", "--histogram", "h.parquet"]
+    reserve, seen = Account.reserve, []
+
+    def noted(self, request):
+        seen.append(Path("h.parquet").exists())
+        return reserve(self, request)
+
+    monkeypatch.setattr(Account, "reserve", noted)
+    refused(capsys, "--epsilon", "4", *weights)
+    assert seen == [True]
+    assert not Path("h.parquet").exists()
+    asked(capsys, "--epsilon", "1", *weights, "--price")
+    assert not Path("h.parquet").exists()
+    before, opening = entries(), Path.open
+
+    def forbidden(self, *arguments, **options):
+        if self.name == "h.parquet":
+            raise PermissionError(13, "Permission denied")
+        return opening(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    assert "no histogram can be written there (Permission denied)" in refused(capsys, "--epsilon", "1", *weights)
+    assert entries() == before
+
+
 def test_a_session_that_runs_out_tells_what_it_answered_and_what_it_did_not(capsys):
     questions = ["age < 1", "age < 2", "age < 3", "smoker"]  # far from uniform, so that the first is measured
-    code = main([*ASK, "--epsilon", "3", "--method", "weights", "--updates", "1", *questions])
+    terms = ["--epsilon", "3", "--method", "weights", "--updates", "1", "--histogram", "h.parquet"]
+    code = main([*ASK, *terms, *questions])
     told = capsys.readouterr()
     assert code == 2
     assert re.fullmatch(r"sfumato: 3 of 4 questions were not answered: all 1 updates are used up.*\n", told.err)
     assert told.out.splitlines()[-1].startswith("people: spent 3 of epsilon 3")
+    assert pq.read_table("h.parquet").num_rows == 8
     assert [s.state for s in Ledger("budget.db").dataset("people").releases] == ["committed"]
 
 

@@ -1,6 +1,7 @@
 """Domains: every row in exactly one cell, by itself; what is too large is refused with its size."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from sfumato.columns import Category, Flag, Id, Real
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
+from sfumato.predicates import parse
 from sfumato.rows import TableRows
 from sfumato.schema import Schema
 from sfumato.tables import open_table
@@ -99,6 +101,19 @@ def test_marginals_cut_the_cells_into_their_levels():
         ({"bins": {"age": [50.0, 20.0]}}, "rise strictly"),
         ({"bins": {"age": [0.0]}}, "rise strictly"),
         ({"bins": {"age": [math.nan]}}, "rise strictly"),
+        ({"bins": {"age": [120.0]}}, "rise strictly"),
+        ({"bins": {"age": [100.0, 100.0]}}, "rise strictly"),
+        ({"bins": {"age": "abc"}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": "123"}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": b"123"}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": ""}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": 5.0}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": ["40"]}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": [None]}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": [10**400]}}, "whole number of bins, or a list of cuts"),
+        ({"bins": {"age": True}}, "bins must be a whole number"),
+        ({"bins": "age"}, "cuts by column"),
+        ({"bins": 5}, "cuts by column"),
         ({"bins": {"age": 2, "smoker": 2}}, "real columns"),
         ({"columns": ["smoker"], "bins": {"age": 2}}, "real columns"),
         ({"columns": ["name"]}, "column must be one of"),
@@ -108,3 +123,44 @@ def test_marginals_cut_the_cells_into_their_levels():
 def test_what_cannot_be_enumerated_is_refused(arguments, words):
     with pytest.raises(ParameterError, match=words):
         Domain.of(PEOPLE, **arguments)
+
+
+def test_a_cut_at_the_high_bound_makes_a_level_of_the_bound_alone():
+    domain = Domain.of(Schema((Real("x", 0, 100),)), bins={"x": [50, 100]})
+    assert domain.axis("x").levels == ((0, 50), (50, 100), (100, 100))
+    block = np.array([[math.nan, -1.0, 0.0, 50.0, math.nextafter(100, 0), 100.0, 1e9, math.inf]])
+    assert domain.cells(block).tolist() == [0, 0, 0, 1, 1, 2, 2, 2]
+
+
+class Walked(tuple):
+    """Edges that note when all of them are looked at, one after another."""
+
+    __slots__ = ()
+    walks = 0
+
+    def __iter__(self):
+        Walked.walks += 1
+        return super().__iter__()
+
+
+def test_a_comparison_neither_walks_over_all_edges_nor_finds_the_level_of_every_cell(monkeypatch):
+    domain = Domain.of(PEOPLE, bins={"age": 64})
+    age = replace(domain.axis("age"), edges=Walked(domain.axis("age").edges))
+    domain = replace(domain, columns=(age, *domain.columns[1:]))
+    asked = parse(" or ".join(f"age < {100 * i / 64}" for i in range(65)), PEOPLE)
+    monkeypatch.setattr(Domain, "codes", lambda *_: pytest.fail("all cells were decoded"))
+    Walked.walks = 0
+    with pytest.raises(ParameterError, match="part of the level"):
+        domain.mask(parse("age < 1", PEOPLE))
+    with pytest.raises(ParameterError, match=r"part of the level from 98\.4375 to 100"):
+        domain.mask(asked)
+    domain.mask(parse("age < 50 or age > 100", PEOPLE))
+    assert Walked.walks == 0
+
+
+def test_cells_of_many_columns_of_one_level_are_decoded():
+    """More columns than an array has dimensions."""
+    schema = Schema((*(Category(f"c{i}", ("x",), "x") for i in range(70)), Flag("f")))
+    assert Domain.of(schema).codes("f").tolist() == [0, 1]
+    assert Domain.of(schema).codes("c5").tolist() == [0, 0]
+    assert Domain.of(schema).mask(parse("f", schema)).tolist() == [False, True]

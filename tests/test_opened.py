@@ -1,15 +1,23 @@
 """Sessions that are charged whole when they open, and the intervals of counts."""
 
+import copy
 import math
+import os
+import pickle
+import threading
+import time
+import warnings
 
 import numpy as np
 import pytest
 
 from asking import AGES, CITIES, OLD_SMOKERS, SMOKERS, opened
 from processes import CONTEXT, open_and_die
+from sfumato.domain import Domain
 from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.ledger import Ledger
 from sfumato.location import counted
+from sfumato.mechanisms import workload
 from sfumato.mechanisms.weights import Weights
 from sfumato.opened import remaining
 from sfumato.secret import Secret
@@ -79,6 +87,15 @@ def test_the_domain_may_be_given_instead_of_questions(rich):
     assert [a["query"] for a in weights.record["answers"]] == ["age >= 40 and not smoker"]
 
 
+def test_a_question_about_the_high_bound_is_answered_as_by_itself(rich):
+    queries, truth = ["age >= 120", "age < 120 and smoker"], [(AGES >= 120).sum(), ((AGES < 120) & SMOKERS).sum()]
+    with opened(rich).open(Weights(updates=2, threshold=-(10**6)), epsilon=500.0, queries=queries) as weights:
+        found = [weights.ask(query).value for query in queries]
+    single = [answer.value for answer in opened(rich).ask_all(queries, epsilon=100.0)]
+    assert found == pytest.approx(truth, abs=2)
+    assert single == pytest.approx(truth, abs=2)
+
+
 def test_the_price_of_a_whole_session_is_what_is_charged(ledger):
     asked = opened(ledger)
     for method in ("weights", "mwem"):
@@ -97,7 +114,7 @@ def test_the_price_of_a_whole_session_is_what_is_charged(ledger):
         ({"method": "weights", "epsilon": 4.0, "queries": ASKED}, "would still fit is 3"),
         ({"method": "other", "epsilon": 1.0, "queries": ASKED}, "method must be one of"),
         ({"method": "weights", "epsilon": 1.0, "queries": ["age.x"]}, "means nothing"),
-        ({"method": "weights", "epsilon": 1.0, "queries": ["age >= 120"]}, "part of the level"),
+        ({"method": "weights", "epsilon": True, "queries": ASKED}, "epsilon must be"),
         ({"method": "weights", "epsilon": 1.0}, "say how to cut it"),
         ({"method": "weights", "epsilon": 1.0, "columns": ["name"]}, "column must be one of"),
         ({"method": "weights", "epsilon": 1.0, "queries": ASKED, "columns": ["age"]}, "one or the other"),
@@ -111,6 +128,17 @@ def test_a_whole_session_that_is_refused_costs_nothing(ledger, terms, says):
         asked.open(terms.pop("method"), **terms)
     assert set(states(ledger)) <= {"void"}
     assert asked.remaining == 3.0
+
+
+def test_more_questions_than_memory_may_hold_are_refused_before_a_mask_is_made(ledger, monkeypatch):
+    assert workload.MOST == 1 << 27
+    monkeypatch.setattr(workload, "MOST", 47)  # cells: 4 x 2 x 3, twice
+    monkeypatch.setattr(Domain, "mask", lambda *_: pytest.fail("a mask was made"))
+    asked = opened(ledger)
+    for refused in (asked.synthesise, lambda *a, **k: asked.price_whole("mwem", *a, **k)):
+        with pytest.raises(ParameterError, match=r"4 questions .* 24 cells .* at most 1 can be asked"):
+            refused(ASKED, epsilon=1.0)
+    assert states(ledger) == []
 
 
 def test_under_add_remove_a_whole_session_measures_the_number_of_rows(tmp_path, monkeypatch):
@@ -135,6 +163,71 @@ def test_a_whole_session_that_is_killed_is_spent_and_the_ledger_shows_it_as_draw
     with pytest.raises(LedgerError, match="is drawn, so it cannot be voided"):
         ledger.void(2, "it was killed")
     assert remaining(ledger.dataset("people")) == 8.0
+
+
+def in_a_fork(function):
+    """What a function says in a process that is forked here: what it returns, or its refusal."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are threads
+        child = os.fork()
+    if not child:
+        try:
+            said = str(function())
+        except ParameterError as error:
+            said = f"refused: {error}"
+        except BaseException as error:  # noqa: BLE001 - the child ends here in any case
+            said = f"failed: {error!r}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with open(reading) as told:  # noqa: PTH123 - a pipe
+        return told.read()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_of_a_session_answers_nothing_and_does_not_close_it(rich):
+    with opened(rich).open(Weights(updates=2, threshold=-(10**6)), epsilon=5.0, queries=ASKED) as weights:
+
+        def within():
+            with weights:
+                return "left without closing"
+
+        assert "refused: this session belongs to the process that opened it" in in_a_fork(lambda: weights.ask("smoker"))
+        assert "refused: this session belongs to the process that opened it" in in_a_fork(weights.close)
+        assert in_a_fork(within) == "left without closing"
+        assert states(rich) == ["drawn"]
+        assert weights.left == 2
+        weights.ask("smoker")
+    assert [a["query"] for a in weights.record["answers"]] == ["smoker"]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_there_is_no_copy_of_a_session(rich, copied):
+    with (
+        opened(rich).open("weights", epsilon=5.0, queries=ASKED) as weights,
+        pytest.raises(ParameterError, match="neither copied nor pickled"),
+    ):
+        copied(weights)
+
+
+def test_a_session_that_is_closed_while_another_thread_asks_has_all_of_its_answers_on_record(rich, monkeypatch):
+    weights = opened(rich).open("weights", epsilon=5.0, queries=ASKED)
+    asking, original = threading.Event(), type(weights._asked).ask
+
+    def slow(self, query):
+        asking.set()
+        time.sleep(0.2)
+        return original(self, query)
+
+    monkeypatch.setattr(type(weights._asked), "ask", slow)
+    thread = threading.Thread(target=lambda: weights.ask("smoker"))
+    thread.start()
+    assert asking.wait(60)
+    record = weights.close()
+    thread.join(60)
+    assert [a["query"] for a in record["answers"]] == ["smoker"]
 
 
 # ---- intervals of counts ---------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato import predicates
 from sfumato.columns import Category, Flag, Id, Real
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
@@ -297,6 +298,34 @@ def test_what_is_no_query_gets_one_clear_line(case):
     assert caught.value.__cause__ is None
 
 
+LONG = Schema((Category("code", tuple(f"value {i}" for i in range(20_000))), Flag("f")))
+
+
+def test_a_value_that_is_not_listed_is_compared_with_a_bounded_number_of_others(monkeypatch):
+    seen, original = [], predicates.difflib.get_close_matches
+
+    def noted(word, others, *rest):
+        seen.append(len(others))
+        return original(word, others, *rest)
+
+    monkeypatch.setattr(predicates.difflib, "get_close_matches", noted)
+    for text, near in (
+        ("valuf 5", "near it: 'value 5'"),
+        ("VALUE 19999", "near it: 'value 19999'"),
+        ("x", "there are"),
+    ):
+        with pytest.raises(ParameterError, match=near):
+            parse(f'code = "{text}"', LONG)
+    assert max(seen) <= 1000
+
+
+def test_the_values_of_a_column_are_listed_once_for_all_comparisons_and_queries():
+    predicates._listed.cache_clear()
+    for _ in range(3):
+        parse('code in ("value 1", "value 2") or code != "value 3"', LONG)
+    assert predicates._listed.cache_info().misses == 1
+
+
 @pytest.mark.parametrize("value", [None, 5, b"smoker", ["smoker"]])
 def test_only_a_text_is_a_query(value):
     with pytest.raises(ParameterError, match="a query is a text"):
@@ -363,17 +392,29 @@ def test_a_query_about_another_column_than_the_domains_is_refused():
 WIDE = Schema(tuple(replace(c, low=-500.0, high=500.0) if isinstance(c, Real) else c for c in SCHEMA.columns))
 
 
+@pytest.mark.parametrize("schema", [WIDE, SCHEMA], ids=["within wide bounds", "at the bounds"])
 @settings(max_examples=60)
 @given(st.lists(QUERIES, min_size=1, max_size=4), st.lists(CELLS, max_size=12))
-def test_a_domain_made_of_questions_can_answer_them_all(queries, rows):
-    predicates, block = [parse(text, WIDE) for text, _ in queries], WIDE.encode(batch(rows))
-    domain = Domain.of_questions(WIDE, predicates)
+def test_a_domain_made_of_questions_can_answer_them_all(schema, queries, rows):
+    predicates, block = [parse(text, schema) for text, _ in queries], schema.encode(batch(rows))
+    domain = Domain.of_questions(schema, predicates)
     for predicate in predicates:
-        assert (domain.mask(predicate)[domain.cells(block)] == predicate.test(WIDE)(block)).all()
+        assert (domain.mask(predicate)[domain.cells(block)] == predicate.test(schema)(block)).all()
 
 
-def test_a_question_that_changes_at_the_upper_bound_cannot_be_cut_out():
-    with pytest.raises(ParameterError, match="holds for a part of the level from 0 to 120"):
-        Domain.of_questions(SCHEMA, [parse("age >= 120", SCHEMA)]).mask(parse("age >= 120", SCHEMA))
+@pytest.mark.parametrize("relation", OPERATORS)
+@pytest.mark.parametrize("bound", [0.0, 120.0])
+def test_questions_at_the_bounds_and_beside_them_are_cut_out(relation, bound):
+    around = [math.nextafter(bound, -math.inf), bound, math.nextafter(bound, math.inf), -0.0, 60.0]
+    block = np.array([[*around, -1e9, 1e9, -math.inf, math.inf, math.nan]])
+    schema = Schema((Real("age", 0, 120),))
+    for number in around:
+        predicate = parse(f"age {relation} {number!r}", schema)
+        domain = Domain.of_questions(schema, [predicate])
+        assert (domain.mask(predicate)[domain.cells(block)] == predicate.test(schema)(block)).all()
+        assert domain.size <= 3
+
+
+def test_a_question_that_always_holds_needs_no_cut():
     everyone = Domain.of_questions(SCHEMA, [parse("true", SCHEMA)])
     assert everyone.mask(parse("true", SCHEMA)).all()

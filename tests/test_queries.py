@@ -1,7 +1,11 @@
 """Interactive mechanisms on a domain: sensitivities by search, losses, answers, exhaustion, post-processing."""
 
+import copy
 import itertools
 import math
+import os
+import pickle
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +19,11 @@ from sfumato.errors import ExhaustedError, ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.histogram import SyntheticHistogram
 from sfumato.loss import Composed, Laplace
-from sfumato.mechanisms import median
+from sfumato.mechanisms import median, workload
 from sfumato.mechanisms.asked import Noises
 from sfumato.mechanisms.median import Classified, Median, agreement, candidates, candidates_of
 from sfumato.mechanisms.mwem import MWEM, suggested_rounds
+from sfumato.mechanisms.threshold import SparseVector
 from sfumato.mechanisms.weights import Weights
 from sfumato.mechanisms.workload import Partition, marginals, questions, refitted, uniform_weights
 from sfumato.recorded import from_json, tabulated, to_json
@@ -118,7 +123,7 @@ def test_questions_are_answered_within_their_margins():
 
 
 def test_the_weights_learn_and_then_answer_without_updates():
-    live = weighing(Guarantee(epsilon=50.0), updates=40, passes=100)
+    live = weighing(Guarantee(epsilon=50.0), seed=2, updates=40, passes=100)
     queries = [part.labels == i for part in marginals(DOMAIN, 3) for i in range(8)]
     for query in queries * 3:
         live.ask(query)
@@ -190,15 +195,15 @@ def test_rows_go_in_by_any_engine():
 @pytest.mark.parametrize("whole", [True, False])
 def test_no_record_moves_a_score_by_more_than_stated(pair, whole):
     rng = np.random.default_rng(4)
-    workload = WORKLOAD if whole else questions(every_question(rng, 12), DOMAIN)
-    prepared = MWEM(workload=workload).prepare(DOMAIN, Guarantee(epsilon=1.0, neighbours=pair))
+    several = WORKLOAD if whole else questions(every_question(rng, 12), DOMAIN)
+    prepared = MWEM(workload=several).prepare(DOMAIN, Guarantee(epsilon=1.0, neighbours=pair))
     parts, worst, far = prepared.parts(1.0), 0, 0
     for _ in range(10):
         weights = rng.random(8) * 300
         here = prepared.scores(COUNTS, weights, parts)
         for other in neighbours_of(COUNTS, pair):
             worst = max(worst, int(np.abs(prepared.scores(other, weights, parts) - here).max()))
-            far = max(far, *(int(np.abs(p.exact(other) - p.exact(COUNTS)).sum()) for p in workload))
+            far = max(far, *(int(np.abs(p.exact(other) - p.exact(COUNTS)).sum()) for p in several))
     assert worst == prepared.score_move == far == (2 if whole and pair == "replace" else 1)
 
 
@@ -255,6 +260,47 @@ def test_absurd_measurements_do_not_break_the_weights():
     found = refitted(uniform_weights(DOMAIN, 1), [(part, np.array([1e15])), (part, np.array([-1e15]))], 1, 50)
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "parts", "says"),
+    [
+        ([0, 1, 2], 2, "between -1"),
+        ([0, -2, 1], 2, "between -1"),
+        ([0, 2**63], 2, "between -1"),
+        ([0.0, 1.0], 2, "whole numbers"),
+        ([0.5, 1.0], 2, "whole numbers"),
+        ([False, True], 2, "whole numbers"),
+        ([[0, 1]], 2, "one for each cell"),
+        ([], 1, "one for each cell"),
+        ([0, 0], 0, "parts must be"),
+        ([0, 0], 1.0, "parts must be"),
+    ],
+)
+def test_labels_that_are_no_partition_are_refused(labels, parts, says):
+    """Its parts decide how much noise is drawn: one part moves by less than two."""
+    array = np.array(labels, np.uint64 if 2**63 in labels else None)
+    with pytest.raises(ParameterError, match=says):
+        Partition("p", array, parts)
+
+
+def test_a_partition_stays_as_it_was_checked():
+    labels = np.array([0, 1, -1])
+    part = Partition("p", labels, 2)
+    labels[:] = 5
+    assert part.labels.tolist() == [0, 1, -1]
+    with pytest.raises(ValueError, match="read-only"):
+        part.labels[0] = 5
+
+
+def test_workloads_that_memory_may_not_hold_are_refused_with_what_can_be_asked(monkeypatch):
+    monkeypatch.setattr(workload, "MOST", 24)
+    assert len(questions(np.ones((3, 8), bool), DOMAIN)) == len(marginals(DOMAIN, 2)) == 3
+    with pytest.raises(ParameterError, match="of so many cells at most 3 can be asked, and so many of at most 6 cells"):
+        questions(np.ones((4, 8), bool), DOMAIN)
+    monkeypatch.setattr(workload, "MOST", 16)
+    with pytest.raises(ParameterError, match="at most 2 can be asked"):
+        marginals(DOMAIN, 2)
 
 
 def test_workloads_that_do_not_fit_are_refused():
@@ -435,3 +481,106 @@ def test_histograms_answer_sample_and_tell_their_levels():
     assert table.slice(5, 1).to_pylist() == [{"a": "true", "b": "false", "c": "y", "rows": 5.0}]
     with pytest.raises(ParameterError, match="8 truths"):
         made.answer(np.ones(7, bool))
+
+
+# ---- one of each, in one process -------------------------------------------------------------------------------------
+
+LIVE = [
+    SparseVector(threshold=-(10**6), positives=2, numeric=0.5),
+    Weights(updates=2, threshold=-(10**6)),
+    Median(size=4, hard=5, accuracy=0.01, width=1.0),
+]
+
+
+def begun(recipe, seed=1):
+    return recipe.prepare(DOMAIN, Guarantee(epsilon=0.01)).begin(COUNTS, 100.0, Secret.for_testing(seed))
+
+
+def parts_of(live):
+    return [live, live._noises, live._comparisons]
+
+
+@pytest.mark.parametrize("recipe", LIVE, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, pickle.dumps], ids=lambda c: f"{c.__module__}.{c.__name__}"
+)
+def test_what_draws_noise_as_it_goes_is_neither_copied_nor_pickled(recipe, copied):
+    for part in parts_of(begun(recipe)):
+        with pytest.raises(ParameterError, match="neither copied nor pickled"):
+            copied(part)
+
+
+@pytest.mark.parametrize("recipe", LIVE, ids=lambda r: type(r).__name__)
+def test_in_another_process_nothing_is_answered_and_nothing_drawn(recipe, monkeypatch):
+    live, query = begun(recipe), np.arange(8) < 3
+    before = live._noises.step, live.remaining
+    home = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: home + 1)
+    with pytest.raises(ParameterError, match="belongs to the process that opened it"):
+        live.ask(query)
+    with pytest.raises(ParameterError, match="belongs to the process that opened it"):
+        live._noises.added("count", COUNTS, 1.0)
+    assert (live._noises.step, live.remaining) == before
+    monkeypatch.undo()
+    live.ask(query)
+
+
+@pytest.mark.parametrize("recipe", LIVE, ids=lambda r: type(r).__name__)
+def test_at_one_step_equal_counts_of_two_questions_get_noise_of_their_own(recipe):
+    """Two of a kind under one key, which ought never to be: every draw that belongs to a question depends on it."""
+    equal = np.full(8, 100)
+    streams = []
+    for query in (np.arange(8) < 3, np.arange(8) >= 5):
+        prepared = recipe.prepare(DOMAIN, Guarantee(epsilon=0.01))
+        live = prepared.begin(equal, 100.0, Secret.for_testing(1))
+        before, drawn = live._noises.secret, []
+        live._noises.secret = Heard(before, drawn)
+        live.ask(query)
+        streams.append(drawn)
+    assert len(streams[0]) == len(streams[1]) >= 1
+    for one, two in zip(*streams, strict=True):
+        assert one != two
+
+
+class Heard:
+    """A secret whose streams are noted by their first words."""
+
+    def __init__(self, secret, drawn):
+        self.secret, self.drawn = secret, drawn
+
+    def words(self, *context):
+        self.drawn.append(self.secret.words(*context).draw(2).tolist())
+        return self.secret.words(*context)
+
+
+def test_the_threshold_that_a_question_is_compared_with_is_a_part_of_it():
+    found = []
+    for threshold in (5, 6):
+        live = SparseVector(threshold=threshold).prepare(DOMAIN, REPLACE).begin(COUNTS, 1.0, Secret.for_testing(1))
+        live._noises.parameters = "the same"
+        live._noises.secret = Heard(live._noises.secret, found)
+        live.ask(np.arange(8) < 3, threshold)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("recipe", LIVE, ids=lambda r: type(r).__name__)
+def test_questions_of_several_threads_are_answered_one_at_a_time(recipe, monkeypatch):
+    """A question that is within its draw keeps every other one out."""
+    live, inside, done = begun(recipe), threading.Event(), threading.Event()
+    original, order = Noises.words, []
+
+    def slow(self, *arguments):
+        order.append(threading.get_ident())
+        if not inside.is_set():
+            inside.set()
+            done.wait(0.3)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Noises, "words", slow)
+    threads = [threading.Thread(target=lambda: live.ask(np.arange(8) < 3)) for _ in range(2)]
+    threads[0].start()
+    assert inside.wait(60)
+    threads[1].start()
+    for thread in threads:
+        thread.join(60)
+    assert len(list(itertools.groupby(order))) == 2

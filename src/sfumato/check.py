@@ -17,7 +17,9 @@ def fail(name: str, value: object, expected: str) -> ParameterError:
 
 
 def _as_float(name: str, value: SupportsFloat, expected: str) -> float:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+    """The number; neither a text nor a truth is one."""
+    truth = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
+    if truth or isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise fail(name, value, expected)
     return float(value)
 

@@ -6,11 +6,12 @@ come from the schema's bounds or from the caller, never from data. Every row fal
 one record that comes or goes moves one count by one, and one that is replaced moves two.
 """
 
+import bisect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from sfumato.schema import Schema
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Value = TypeVar("Value", bound=np.generic)
 Level = str | int | bool | tuple[float, float] | None
 
 LIMIT = 1 << 20  # cells, unless told
@@ -34,7 +36,8 @@ class Axis:
     """A column cut into levels; ``start`` is where it stands among the encoded columns of its schema.
 
     edges : of a real column, from its low to its high bound. Level i holds edges[i] <= x < edges[i + 1], the last one
-            its upper edge as well; what lies outside the bounds counts as the bound.
+            its upper edge as well; what lies outside the bounds counts as the bound. Where the high bound is itself a
+            cut it is there twice: the last level holds the bound alone.
     """
 
     column: DataColumn
@@ -81,7 +84,7 @@ class Axis:
     def truths(self, leaf: Leaf) -> NDArray[np.bool_]:
         """For each level, whether a comparison with this column holds; refused if it holds for a part of a level."""
         if isinstance(leaf, Compared):
-            cut = next((level for level in itertools.pairwise(self.edges) if self._splits(leaf, *level)), None)
+            cut = next(filter(None, map(self._split, leaf.cuts)), None)
             if cut is not None:
                 raise ParameterError(
                     f"{leaf.column.name!r} {leaf.relation} {leaf.value:g} holds for a part of the level from "
@@ -89,9 +92,12 @@ class Axis:
                 )
         return leaf.holds(self.encoded())
 
-    def _splits(self, leaf: Compared, low: float, high: float) -> bool:
-        """Whether a comparison changes within a level: above its lower edge, or at the upper bound, which is in it."""
-        return any(low < cut < high or cut == high == self.edges[-1] for cut in leaf.cuts)
+    def _split(self, cut: float) -> tuple[float, float] | None:
+        """The level that a cut goes through: above its lower edge, or at the high bound, unless that is a level."""
+        place = bisect.bisect_left(self.edges, cut)  # edges[place - 1] < cut <= edges[place]
+        if place in (0, len(self.edges)) or (self.edges[place] == cut and place < len(self.edges) - 1):
+            return None
+        return self.edges[place - 1], self.edges[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +132,11 @@ class Domain:
     ) -> Self:
         """The domain of some columns of a schema, in the schema's order; left out, of all but its id.
 
-        bins : for each real column, the number of equal bins between its bounds, or the cuts between them.
+        bins : for each real column, the number of equal bins between its bounds, or the cuts between them; a cut at the
+               high bound makes a level of that value alone.
         """
+        if bins is not None and not isinstance(bins, Mapping):
+            raise ParameterError(f"bins are cuts by column, such as {{'age': 10}}, got a {type(bins).__name__}")
         bins = dict(bins or {})
         known = [column.name for column in schema.data_columns]
         wanted = known if columns is None else list(columns)
@@ -156,7 +165,7 @@ class Domain:
             column.name: sorted(
                 cut
                 for cut in {cut for leaf in leaves if leaf.column == column for cut in _cuts(leaf)}
-                if column.low < cut < column.high
+                if column.low < cut <= column.high
             )
             for column in schema.data_columns
             if isinstance(column, Real) and column.name in names
@@ -197,14 +206,19 @@ class Domain:
                 )
 
         def of_leaf(leaf: Leaf) -> NDArray[np.bool_]:
-            return np.asarray(self.axis(leaf.column.name).truths(leaf)[self.codes(leaf.column.name)])
+            return self._spread(leaf.column.name, self.axis(leaf.column.name).truths(leaf))
 
         return predicate.combine(of_leaf, self.size)
 
     def codes(self, name: str) -> Integers:
         """For each cell, its level of a column."""
+        return self._spread(name, np.arange(self.axis(name).size, dtype=np.int64))
+
+    def _spread(self, name: str, values: NDArray[Value]) -> NDArray[Value]:
+        """For each cell, the value of its level of a column."""
         place = [axis.name for axis in self.columns].index(name)
-        return np.asarray(np.indices(self.shape, np.int64, sparse=True)[place] + np.zeros(self.shape, np.int64)).ravel()
+        before, after = math.prod(self.shape[:place]), math.prod(self.shape[place + 1 :])
+        return np.broadcast_to(values[:, None], (before, len(values), after)).ravel()
 
     def axis(self, name: str) -> Axis:
         """The column of that name."""
@@ -232,8 +246,22 @@ def _edges(column: Real, bins: int | Sequence[float] | None) -> tuple[float, ...
         check.between(1, LIMIT, bins=bins)
         cuts = [column.low + (column.high - column.low) * (i / int(bins)) for i in range(1, int(bins))]
     else:
-        cuts = [float(cut) for cut in bins]
+        cuts = _listed(column, bins)
     edges = (column.low, *cuts, column.high)
-    if not all(a < b for a, b in itertools.pairwise(edges)):
+    if not all(a < b for a, b in itertools.pairwise(edges[:-1])) or not edges[-2] <= column.high:
         raise ParameterError(f"cuts of {column.name!r} must rise strictly between its bounds, got bins={bins!r}")
     return edges
+
+
+def _listed(column: Real, bins: Sequence[float]) -> list[float]:
+    """Cuts that are numbers."""
+    try:
+        cuts = [math.nan if isinstance(cut, (str, bytes, bool, np.bool_)) else float(cut) for cut in bins]
+    except (TypeError, ValueError, OverflowError):
+        cuts = [math.nan]
+    if isinstance(bins, (str, bytes)) or any(math.isnan(cut) for cut in cuts):
+        raise ParameterError(
+            f"bins of {column.name!r} must be a whole number of bins, or a list of cuts that rise strictly, "
+            f"got bins={bins!r}"
+        )
+    return cuts

@@ -26,7 +26,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.histogram import SyntheticHistogram
 from sfumato.ledger import Account, Reservation
 from sfumato.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
-from sfumato.mechanisms.asked import Answered
+from sfumato.mechanisms.asked import Answered, Live
 from sfumato.predicates import parse
 from sfumato.schema import Schema
 
@@ -119,10 +119,15 @@ class Asked(Protocol):
         ...
 
 
-class Opened:
-    """An open session: ask, then close. Made by ``Session.open``; also a context that closes itself."""
+class Opened(Live):
+    """An open session: ask, then close. Made by ``Session.open``; also a context that closes itself.
+
+    It belongs to the process that opened it: another one, forked from it, can neither ask nor close it, and there is no
+    copy of it.
+    """
 
     def __init__(self, asked: Asked, domain: Domain, schema: Schema, guarantee: Guarantee, charge: Reservation) -> None:
+        super().__init__()
         self._asked, self.domain, self.schema, self.guarantee, self.charge = asked, domain, schema, guarantee, charge
         self._told: list[tuple[str, float]] = []
         self.record: Manifest | None = None
@@ -133,7 +138,7 @@ class Opened:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.record is None:
+        if self.record is None and self.at_home:
             self.close()
 
     @property
@@ -152,24 +157,27 @@ class Opened:
         Raises ExhaustedError when nothing more can be promised. Where the answer comes from what was known before, its
         interval rests on a comparison that found no large difference, and there is no standard error: it is NaN.
         """
-        if self.record is not None:
-            raise ParameterError("this session is closed: open another, at its own cost")
         predicate = parse(query, self.schema)
-        answered = self._asked.ask(self.domain.mask(predicate))
-        assert answered.value is not None
-        self._told.append((predicate.text, answered.value))
+        cells = self.domain.mask(predicate)
+        with self.turn():
+            if self.record is not None:
+                raise ParameterError("this session is closed: open another, at its own cost")
+            answered = self._asked.ask(cells)
+            assert answered.value is not None
+            self._told.append((predicate.text, answered.value))
         return _estimate(answered, float(self._asked.rows) if self.guarantee.neighbours == "replace" else 2.0**53)
 
     def close(self) -> Manifest:
         """End the session: the ledger commits to a digest of all that was answered."""
-        if self.record is None:
-            facts: Manifest = {"name": type(self._asked).__name__, "rows": self._asked.rows}
-            if self.histogram is not None:
-                facts |= {"histogram": fingerprint(self.histogram)}
-            record = sealed(self.guarantee, facts, self._told, self.charge)
-            self.charge.commit(record)
-            self.record = record
-        return self.record
+        with self.turn():
+            if self.record is None:
+                facts: Manifest = {"name": type(self._asked).__name__, "rows": self._asked.rows}
+                if self.histogram is not None:
+                    facts |= {"histogram": fingerprint(self.histogram)}
+                record = sealed(self.guarantee, facts, self._told, self.charge)
+                self.charge.commit(record)
+                self.record = record
+            return self.record
 
 
 def _estimate(answered: Answered, most: float) -> Estimate:

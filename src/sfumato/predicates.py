@@ -13,6 +13,7 @@ raises an error. A category cell that is none of the listed values equals none o
 """
 
 import difflib
+import functools
 import math
 import operator
 import unicodedata
@@ -34,6 +35,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 LONGEST, MOST, DEEPEST = 10_000, 500, 50  # characters, comparisons, parentheses and nots within each other
 _LONGEST_NUMBER = 40
 _COMPARED = 80  # so many characters of a name are compared with others
+_NEAREST = 1000  # and so many others
 
 _RELATIONS: dict[str, Callable[[Floats, float], Bools]] = {
     "<": operator.lt,
@@ -351,8 +353,11 @@ class _Names:
 def _near(name: str, known: Sequence[str]) -> str:
     """Which ones may have been meant."""
     plain = unicodedata.normalize("NFKC", name[:_COMPARED]).casefold()
-    folded: dict[str, str] = {k.casefold()[:_COMPARED]: k for k in known}
-    found = [folded[match] for match in difflib.get_close_matches(plain, folded, 3)]
+    folded: dict[str, str] = {k[:_COMPARED].casefold(): k for k in known}
+    others = [plain] if plain in folded else list(folded)
+    if len(others) > _NEAREST:  # of so many, those that begin alike
+        others = [other for other in others if other[:1] == plain[:1]][:_NEAREST]
+    found = [folded[match] for match in difflib.get_close_matches(plain, others, 3)]
     listed = ", ".join(map(shown, found or known[:5])) + (", ..." if not found and len(known) > 5 else "")
     return f"; near it: {listed}" if found else f"; there are {listed}"
 
@@ -369,12 +374,18 @@ def _leaf(column: DataColumn, relation: str, value: Token) -> Node:
         refuse(value.at, f"the column {shown(column.name)} is {_KIND[column.kind]}, which has no order: use == or !=")
     if isinstance(column, Flag):
         return Raised(column) if (value.text == "true") == (relation == "==") else Not(Raised(column))
-    places = {str(listed): place for place, listed in enumerate(column.values)}
+    places = _listed(column)
     if value.text not in places:
         near = _near(value.text, list(places))
         refuse(value.at, f"the column {shown(column.name)} has no value {shown(value.text)}{near}")
     among = Among(column, (places[value.text],))
     return among if relation == "==" else Not(among)
+
+
+@functools.lru_cache(maxsize=64)
+def _listed(column: Category) -> dict[str, int]:
+    """The places of the values of a column, by their texts."""
+    return {str(listed): place for place, listed in enumerate(column.values)}
 
 
 def _places(node: Node) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ from sfumato.mechanisms.asked import check_counts, count_move
 from sfumato.mechanisms.median import Median
 from sfumato.mechanisms.mwem import MWEM
 from sfumato.mechanisms.weights import Weights
-from sfumato.mechanisms.workload import questions
+from sfumato.mechanisms.workload import check_room, questions
 from sfumato.opened import Answer, Opened, charged, fingerprint, remaining, sealed
 from sfumato.pipeline import FROM_BOUNDS, Budget, account_of, source_of, table_of
 from sfumato.predicates import Predicate, parse
@@ -245,6 +245,7 @@ class Session:
         return self.account.price(self._job(recipe, domain, self._promise(epsilon, delta)).request)
 
     def _mwem(self, queries: Sequence[str], domain: Domain, updates: int | None) -> MWEM:
+        check_room(len(queries), domain)
         workload = questions(np.array([domain.mask(p) for p in self._parsed(queries)]), domain)
         rounds = min(10, len(workload)) if updates is None else updates
         return MWEM(workload=workload, rounds=rounds, passes=_passes(domain))
@@ -260,10 +261,7 @@ class Session:
             raise ParameterError("a domain is made from queries, or from columns and bins: give one or the other")
         if queries:
             predicates = self._parsed(queries)
-            domain = Domain.of_questions(_needed(self.schema, predicates), predicates)
-            for predicate in predicates:
-                domain.mask(predicate)
-            return domain
+            return Domain.of_questions(_needed(self.schema, predicates), predicates)
         whole = [column.name for column in self.schema.data_columns]
         for name in columns or ():
             check.one_of(whole, column=name)

@@ -87,8 +87,9 @@ def counts(epsilon: float, *, share: float = 1.0) -> Trial:
 class _Silent(Comparisons):
     """Questions are compared without noise of their own."""
 
-    def above(self, values: Integers, threshold: int) -> NDArray[np.bool_]:
+    def above(self, values: Integers, threshold: int, question: bytes = b"") -> NDArray[np.bool_]:
         """With the noise of the threshold alone."""
+        del question
         return np.asarray(values >= threshold + self.threshold)
 
 
@@ -97,9 +98,9 @@ class _Telling(Comparisons):
 
     told: Integers
 
-    def above(self, values: Integers, threshold: int) -> NDArray[np.bool_]:
+    def above(self, values: Integers, threshold: int, question: bytes = b"") -> NDArray[np.bool_]:
         """As it should be, but remembered."""
-        self.told = self.noises.added("comparison", values, self.scales.query)
+        self.told = self.noises.added("comparison", values, self.scales.query, question)
         found = (self.told >= threshold + self.threshold) & (self.left > 0)
         self.left = self.left - found
         return np.asarray(found)

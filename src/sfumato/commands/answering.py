@@ -1,6 +1,8 @@
 """``sfumato ask``: questions about a table, answered with noise and charged to a ledger."""
 
 import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.commands.parsing import account, add_account, command, finite, tell
@@ -8,10 +10,13 @@ from sfumato.commands.parsing import account, add_account, command, finite, tell
 if TYPE_CHECKING:
     from sfumato.budget import Quote
     from sfumato.histogram import SyntheticHistogram
+    from sfumato.manifest import Manifest
     from sfumato.opened import Answer, Opened
     from sfumato.session import Session
 
 _LONGEST_FILE = 1 << 24  # bytes
+
+Write = Callable[["SyntheticHistogram | None"], None]
 
 
 def add_ask(commands: Any) -> None:
@@ -160,18 +165,24 @@ def _whole(options: Any, session: "Session", queries: list[str]) -> None:
     terms = {"epsilon": options.epsilon, "delta": options.delta, "updates": options.updates}
     if options.price:
         _quote(options, session.price_whole(options.method, queries, **terms), len(queries))
-    elif options.method == "mwem":
-        made, record = session.synthesise(queries, **terms)
-        _write(options.histogram, made)
-        facts = [{"query": a["query"], "value": a["value"]} for a in record["answers"]]
-        lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, of a synthetic histogram" for f in facts]
-        _tell(options, session, facts, lines, record)
-    else:
-        _open(options, session, queries, session.open(options.method, queries=queries, **terms))
+        return
+    with _new_file(options.histogram) as write:
+        if options.method == "mwem":
+            made, record = session.synthesise(queries, **terms)
+            _tell_synthetic(options, session, record)
+            write(made)
+        else:
+            _open(options, session, queries, session.open(options.method, queries=queries, **terms), write)
 
 
-def _open(options: Any, session: "Session", queries: list[str], opened: "Opened") -> None:
-    """Ask until all is answered, or nothing more can be; what was answered is told in any case."""
+def _tell_synthetic(options: Any, session: "Session", record: "Manifest") -> None:
+    facts = [{"query": a["query"], "value": a["value"]} for a in record["answers"]]
+    lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, of a synthetic histogram" for f in facts]
+    _tell(options, session, facts, lines, record)
+
+
+def _open(options: Any, session: "Session", queries: list[str], opened: "Opened", write: Write) -> None:
+    """Ask until all is answered, or nothing more can be; what was answered is told in any case, and first."""
     import math
 
     from sfumato.errors import ExhaustedError
@@ -193,8 +204,8 @@ def _open(options: Any, session: "Session", queries: list[str], opened: "Opened"
             how = ", from what was known" if error_ is None else ""
             interval = f"({options.level:.0%}: {low:,.0f} to {high:,.0f})"
             lines.append(f"{' '.join(query.split())}: {found.value:,.0f}{spread} {interval}{how}")
-    _write(options.histogram, opened.histogram)
     _tell(options, session, facts, lines, opened.record)
+    write(opened.histogram)
     if failure is not None:
         raise ExhaustedError(f"{len(queries) - len(facts)} of {len(queries)} questions were not answered: {failure}")
 
@@ -210,11 +221,44 @@ def _check_free(path: str | None) -> None:
         )
 
 
-def _write(path: str | None, histogram: "SyntheticHistogram | None") -> None:
-    if path is not None and histogram is not None:
+@contextmanager
+def _new_file(path: str | None) -> Iterator[Write]:
+    """Writes a histogram to a file that is there before anything is charged, and gone if nothing is written to it."""
+    from pathlib import Path
+
+    from sfumato.errors import ParameterError, ReleaseError
+
+    if path is None:
+        yield lambda _: None
+        return
+    try:
+        file = Path(path).open("xb")  # noqa: SIM115 - closed below, in any case
+    except OSError as error:
+        raise ParameterError(f"{path}: no histogram can be written there ({error.strerror})") from None
+    whole = False
+
+    def write(histogram: "SyntheticHistogram | None") -> None:
+        nonlocal whole
+        if histogram is None:
+            return
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(histogram.table(), path)
+        try:
+            with file:
+                pq.write_table(histogram.table(), file)
+        except (OSError, pa.ArrowException):
+            raise ReleaseError(
+                f"{path}: the histogram could not be written; what was answered stands, and is spent"
+            ) from None
+        whole = True
+
+    try:
+        yield write
+    finally:
+        file.close()
+        if not whole:
+            Path(path).unlink(missing_ok=True)
 
 
 def _quote(options: Any, quotes: "list[Quote]", count: int) -> None:

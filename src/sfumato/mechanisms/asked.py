@@ -15,8 +15,12 @@ the number of rows    g            0: public
 ====================  ===========  =========
 """
 
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,25 +110,73 @@ def checked_counts(counts: ArrayLike, domain: Domain) -> Integers:
     return array.astype(np.int64)
 
 
-class Noises:
+class Live:
+    """What has read private rows and draws noise as it goes: it is one, in the process that made it.
+
+    Two copies of it, one of them in a forked process or not, would each have all that was paid for once, and draw the
+    same noise. So copies and pickles are refused, and so is any question in another process.
+    """
+
+    def __init__(self) -> None:
+        self._process, self._one = os.getpid(), threading.Lock()
+
+    @property
+    def at_home(self) -> bool:
+        """Whether this is the process that made it."""
+        return os.getpid() == self._process
+
+    def check_home(self) -> None:
+        """Refuse to go on in another process."""
+        if not self.at_home:
+            raise ParameterError(
+                "this session belongs to the process that opened it, and answers there alone: "
+                "two of it would use noise twice; open another, at its own cost"
+            )
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One question at a time, whatever threads there are."""
+        self.check_home()
+        with self._one:
+            yield
+
+    def __reduce__(self) -> NoReturn:
+        """Neither ``copy`` nor ``pickle`` gets a second one."""
+        raise ParameterError(
+            "an open session can be neither copied nor pickled: two of it would use noise twice; "
+            "ask this one, or open another, at its own cost"
+        )
+
+
+class Noises(Live):
     """Exact Laplace noise for one step after another, each from a stream of its own.
 
-    A stream is keyed by the step, which is never repeated, by the parameters, and by the integers that get the noise
-    (``secret`` says why): so also an object that was copied and asked otherwise does not use noise twice.
+    A stream is keyed by the step, which is never repeated, by the parameters, by the integers that get the noise
+    (``secret`` says why) and by the question, if any. The step alone tells streams apart for as long as there is one of
+    this, which ``Live`` sees to. The question is there for what might yet go round that: what two of this draw for
+    different questions at one step is independent, but the noise of a threshold, drawn before any, would be the same.
     """
 
     def __init__(self, secret: Secret, parameters: str) -> None:
+        super().__init__()
         self.secret, self.parameters, self.step = secret, parameters, 0
 
-    def added(self, stage: str, exact: Integers, laplace_scale: float) -> Integers:
+    def added(self, stage: str, exact: Integers, laplace_scale: float, question: bytes = b"") -> Integers:
         """Integers with noise. ``stage`` is one or two words for what they are."""
-        words = self.words(stage, laplace_scale.hex(), exact)
+        words = self.words(stage, laplace_scale.hex(), exact, question)
         return exact + noise.laplace(words, exact.size, laplace_scale)
 
-    def words(self, stage: str, options: str, exact: Integers) -> Words:
+    def words(self, stage: str, options: str, exact: Integers, question: bytes = b"") -> Words:
         """The stream of the next step."""
+        self.check_home()
         self.step += 1
-        return self.secret.words(f"{stage} {options} {self.parameters}", self.step, exact)
+        asked = (question,) if question else ()
+        return self.secret.words(f"{stage} {options} {self.parameters}", self.step, *asked, exact)
+
+
+def packed(cells: Query) -> bytes:
+    """A question as bytes."""
+    return np.packbits(cells).tobytes()
 
 
 def check_scales(guarantee: Guarantee, *scales: float) -> None:

@@ -50,13 +50,16 @@ from sfumato.loss import Composed, Laplace, Loss, Pure
 from sfumato.mechanisms.asked import (
     Answered,
     Integers,
+    Live,
     Noises,
+    Query,
     check_counts,
     check_scales,
     checked_counts,
     checked_query,
     count_move,
     measured,
+    packed,
     rows_known,
 )
 from sfumato.mechanisms.threshold import Comparisons, Scales, check_positives
@@ -261,10 +264,11 @@ def agreement(count: int, votes: Integers, rows: int, accuracy: float) -> int:
     return total // int(votes.sum())
 
 
-class Agreeing:
+class Agreeing(Live):
     """The median mechanism after it has read its rows."""
 
     def __init__(self, prepared: PreparedMedian, level: float, counts: Integers, noises: Noises) -> None:
+        super().__init__()
         self.prepared, self._counts, self._noises = prepared, counts, noises
         self._parts = prepared.parts(level)
         self.rows = rows_known(prepared.guarantee, counts, noises, self._parts.counting)
@@ -290,16 +294,22 @@ class Agreeing:
         off by x rows has r <= (1 + exp(-x / (rows accuracy))) / 2; ``margin`` adds the noise of the comparison.
         """
         cells = checked_query(query, self.prepared.domain)
+        with self.turn():
+            return self._answered(cells)
+
+    def _answered(self, cells: Query) -> Answered:
         self._check_left()
+        question = packed(cells)
         votes = np.bincount(self._left[:, cells].sum(axis=1, dtype=np.int64), minlength=self.prepared.recipe.size + 1)
         exact = self._counts[cells].sum(keepdims=True)
         r = agreement(int(exact[0]), votes, self.rows, self.prepared.recipe.accuracy)
-        edge = math.floor(2**BITS * self._threshold())
-        if not self._comparisons.above(np.array([-r]), 1 - edge)[0]:  # r + Z >= t + R <=> not -r - Z >= 1 - t - R
+        # r + Z >= t + R <=> not -r - Z >= 1 - t - R
+        edge = math.floor(2**BITS * self._threshold(question))
+        if not self._comparisons.above(np.array([-r]), 1 - edge, question)[0]:
             return Answered(
                 self._median(votes), False, None, lambda confidence: self._margin(confidence, edge), self.remaining
             )
-        value = int(self._noises.added("hard answer", exact, self._parts.measuring)[0])
+        value = int(self._noises.added("hard answer", exact, self._parts.measuring, question)[0])
         self._keep(cells, value)
         return measured(value, self._parts.measuring, self.remaining)
 
@@ -314,14 +324,14 @@ class Agreeing:
                 f"failure: all {self.prepared.hard} hard questions are used up: open another session, at its own cost"
             )
 
-    def _threshold(self) -> float:
+    def _threshold(self, question: bytes = b"") -> float:
         """3/4 + j gamma, j with probability in proportion to 2^-j.
 
         That is the law of the remainder of how many bits of a word are 0 before its first 1; but for a word of zeros.
         """
         gamma = min(_SPAN, 4 * self._scales.query * 2.0**-BITS)
         most = math.floor(_SPAN / gamma)
-        word = int(self._noises.words("edge of agreement", "", np.zeros(1, np.int64)).draw(1)[0])
+        word = int(self._noises.words("edge of agreement", "", np.zeros(1, np.int64), question).draw(1)[0])
         return _LOW + gamma * (min(63, (word & -word).bit_length() - 1) % (most + 1) if word else 0)
 
     def _median(self, votes: Integers) -> float:

@@ -45,13 +45,16 @@ from sfumato.loss import Composed, Laplace, Loss, Pure
 from sfumato.mechanisms.asked import (
     Answered,
     Integers,
+    Live,
     Noises,
+    Query,
     check_counts,
     check_scales,
     checked_counts,
     checked_query,
     count_move,
     measured,
+    packed,
 )
 from sfumato.rows import Rows
 from sfumato.secret import Secret
@@ -96,21 +99,22 @@ class Scales:
         return float(optimize.brentq(excess, 0.0, end, xtol=1e-6 * large)) + 2e-6 * large + 1
 
 
-class Comparisons:
+class Comparisons(Live):
     """Sparse vector in motion, for one run or for many independent ones at once (audits have many).
 
     Guarantee: as proved at the top, for whole values that one unit moves by at most the sensitivity of the scales.
     """
 
     def __init__(self, noises: Noises, scales: Scales, positives: int, runs: int = 1) -> None:
+        super().__init__()
         self.noises, self.scales = noises, scales
         self.left = np.full(runs, positives)
         zero = np.zeros(runs, np.int64)
         self.threshold = zero if scales.threshold is None else noises.added("threshold", zero, scales.threshold)
 
-    def above(self, values: Integers, threshold: int) -> NDArray[np.bool_]:
+    def above(self, values: Integers, threshold: int, question: bytes = b"") -> NDArray[np.bool_]:
         """Which runs find their value above; those that have stopped find nothing."""
-        noisy = self.noises.added("comparison", values, self.scales.query)
+        noisy = self.noises.added("comparison", values, self.scales.query, question)
         found = (noisy >= threshold + self.threshold) & (self.left > 0)
         self.left = self.left - found
         return found
@@ -173,10 +177,11 @@ class PreparedSparseVector:
         return Comparing(self, level, checked_counts(counts, self.domain), Noises(secret, parameters))
 
 
-class Comparing:
+class Comparing(Live):
     """A sparse vector that has read its rows. Each question counts; after the last positive it refuses."""
 
     def __init__(self, prepared: PreparedSparseVector, level: float, counts: Integers, noises: Noises) -> None:
+        super().__init__()
         self._prepared, self._counts, self._noises = prepared, counts, noises
         self._scales, _, self._number = prepared.parts(level)
         self._comparisons = Comparisons(noises, self._scales, prepared.recipe.positives)
@@ -191,16 +196,21 @@ class Comparing:
         cells = checked_query(query, self._prepared.domain)
         edge = self._prepared.recipe.threshold if threshold is None else threshold
         check_threshold(edge)
+        with self.turn():
+            return self._answered(cells, int(edge))
+
+    def _answered(self, cells: Query, edge: int) -> Answered:
         if not self.remaining:
             raise ExhaustedError(
                 f"all {self._prepared.recipe.positives} positive answers are used up: open another, at its own cost"
             )
-        exact = self._counts[cells].sum(keepdims=True)
-        if not self._comparisons.above(exact, int(edge))[0]:
+        exact, question = self._counts[cells].sum(keepdims=True), b"%d " % edge + packed(cells)
+        if not self._comparisons.above(exact, edge, question)[0]:
             return Answered(None, False, None, None, self.remaining)
         if self._number is None:
             return Answered(None, True, None, None, self.remaining)
-        return measured(int(self._noises.added("number", exact, self._number)[0]), self._number, self.remaining)
+        value = self._noises.added("number", exact, self._number, question)
+        return measured(int(value[0]), self._number, self.remaining)
 
 
 def check_threshold(threshold: int) -> None:

@@ -30,13 +30,16 @@ from sfumato.loss import Composed, Laplace, Loss, Pure
 from sfumato.mechanisms.asked import (
     Answered,
     Integers,
+    Live,
     Noises,
+    Query,
     check_counts,
     check_scales,
     checked_counts,
     checked_query,
     count_move,
     measured,
+    packed,
     rows_known,
 )
 from sfumato.mechanisms.threshold import MOST_POSITIVES, Comparisons, Scales, check_positives, check_threshold
@@ -153,10 +156,11 @@ class PreparedWeights:
         return Weighing(self, level, checked_counts(counts, self.domain), Noises(secret, parameters))
 
 
-class Weighing:
+class Weighing(Live):
     """Multiplicative weights that have read their rows; ``histogram`` is public at all times."""
 
     def __init__(self, prepared: PreparedWeights, level: float, counts: Integers, noises: Noises) -> None:
+        super().__init__()
         self._prepared, self._counts, self._noises = prepared, counts, noises
         self._parts, self._threshold = prepared.parts(level), prepared.threshold(level)
         self.rows = rows_known(prepared.guarantee, counts, noises, self._parts.counting)
@@ -181,17 +185,22 @@ class Weighing:
         tails ``margin`` knows; a measured one by its own noise. With no update left every question is refused, since
         nothing would tell whether the weights do; ``histogram`` answers on, without a promise.
         """
-        partition = Partition.question(query, self._prepared.domain)
+        cells = checked_query(query, self._prepared.domain)
+        with self.turn():
+            return self._answered(cells)
+
+    def _answered(self, cells: Query) -> Answered:
         if not self.remaining:
             raise ExhaustedError(
                 f"all {self._prepared.recipe.updates} updates are used up: "
                 "the histogram still answers, but nothing says how well; open another session, at its own cost"
             )
-        exact = self._counts[checked_query(query, self._prepared.domain)].sum(keepdims=True)
+        partition = Partition.question(cells, self._prepared.domain)
+        exact, question = self._counts[cells].sum(keepdims=True), packed(cells)
         guess = math.floor(float(partition.totals(self._weights)[0]) + 0.5)
-        if not self._comparisons.above(np.abs(exact - guess), self._threshold)[0]:
+        if not self._comparisons.above(np.abs(exact - guess), self._threshold, question)[0]:
             return Answered(float(guess), False, None, self._margin, self.remaining)
-        value = self._noises.added("measured count", exact, self._parts.measuring)
+        value = self._noises.added("measured count", exact, self._parts.measuring, question)
         self._measured.append((partition, value.astype(np.float64)))
         self._weights = refitted(self._weights, self._measured, self.rows, self._prepared.recipe.passes)
         return measured(int(value[0]), self._parts.measuring, self.remaining)

@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sfumato import check
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
@@ -21,17 +22,31 @@ from sfumato.mechanisms.asked import checked_query, count_move, disjoint_move
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+MOST = 1 << 27  # labels of a workload, partitions times cells: a gigabyte
 _MOST_UPDATES = 1000  # in one go
 _STEEPEST = 1.0  # exponent of one update: what noise makes larger is cut, which is post-processing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """The part of each cell, 0 .. parts - 1, or -1 for cells in none."""
+    """The part of each cell, 0 .. parts - 1, or -1 for cells in none: a cell has one label, so parts are disjoint."""
 
     name: str
     labels: Integers
     parts: int
+
+    def __post_init__(self) -> None:
+        check.whole(1, parts=self.parts)
+        labels = np.asarray(self.labels)
+        if labels.dtype.kind not in "iu" or labels.ndim != 1 or not labels.size:
+            raise ParameterError(
+                f"labels must be whole numbers, one for each cell, got shape {labels.shape} of {labels.dtype}"
+            )
+        if labels.min() < -1 or labels.max() >= self.parts:
+            raise ParameterError(f"labels must lie between -1 (in no part) and {self.parts - 1}, the last of the parts")
+        frozen = np.array(labels, np.int64)
+        frozen.setflags(write=False)
+        object.__setattr__(self, "labels", frozen)
 
     @classmethod
     def question(cls, query: ArrayLike, domain: Domain, name: str = "question") -> Self:
@@ -69,14 +84,25 @@ def marginals(domain: Domain, order: int) -> tuple[Partition, ...]:
     names = [axis.name for axis in domain.columns]
     if not 1 <= order <= len(names):
         raise ParameterError(f"order must be between 1 and the {len(names)} columns of the domain, got order={order}")
+    check_room(math.comb(len(names), order), domain)
     return tuple(Partition.marginal(domain, some) for some in itertools.combinations(names, order))
 
 
 def questions(queries: ArrayLike, domain: Domain) -> tuple[Partition, ...]:
     """Questions one by one, from truths of shape (questions, cells)."""
-    return tuple(
-        Partition.question(query, domain, f"question {i}") for i, query in enumerate(np.atleast_2d(np.asarray(queries)))
-    )
+    truths = np.atleast_2d(np.asarray(queries))
+    check_room(len(truths), domain)
+    return tuple(Partition.question(query, domain, f"question {i}") for i, query in enumerate(truths))
+
+
+def check_room(count: int, domain: Domain) -> None:
+    """Refuse a workload that memory may not hold, before it is made."""
+    if count * domain.size > MOST:
+        raise ParameterError(
+            f"{count:,} questions or marginals of {domain.size:,} cells are too many for a workload: "
+            f"of so many cells at most {MOST // domain.size:,} can be asked, and so many of at most "
+            f"{MOST // count:,} cells; ask fewer, of fewer columns or with fewer cuts, or use weights"
+        )
 
 
 Measurement = tuple[Partition, Floats]
