@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from queries import LARGE, TINY, Setting, adult, asked, curves, msnbc
+from queries import LARGE, PAGES, TINY, Case, Setting, adult, asked, curves, msnbc, totals, unseen
 from sfumato.secret import Secret
 
 RNG = np.random.default_rng(1)
@@ -16,6 +16,19 @@ def test_stand_ins_have_the_shape_of_the_data():
     assert set(LARGE) < set(TINY)
 
 
+def test_more_kinds_of_pages_tell_the_same_visitors_further_apart():
+    few, all_ = (msnbc(None, np.random.default_rng(3), pages) for pages in (10, PAGES))
+    assert (all_.domain.size, all_.rows) == (131_072, 10_000)
+    assert np.array_equal(all_.counts.reshape(1024, -1).sum(axis=1), few.counts)
+
+
+def test_equal_cells_answer_with_the_share_of_cells_that_are_asked_about():
+    queries = asked(VISITORS.domain, 20, np.random.default_rng(2))
+    assert np.array_equal(queries.sum(axis=1), np.full(20, 1024 // 8))
+    assert np.array_equal(unseen(Setting(VISITORS, 1.0), queries, Secret.for_testing(1)), np.full(20, 10_000 / 8))
+    assert np.array_equal(totals(VISITORS.counts, queries), queries @ VISITORS.counts)
+
+
 @pytest.mark.parametrize("label", TINY)
 def test_every_method_answers_every_question(label):
     queries = asked(PEOPLE.domain, 20, np.random.default_rng(2))
@@ -25,7 +38,7 @@ def test_every_method_answers_every_question(label):
 
 
 def test_question_by_question_errs_in_proportion_to_their_number_and_cells_do_not():
-    found = curves(PEOPLE, 1.0, {k: v for k, v in LARGE.items() if "Laplace" in k}, (30, 1000))
+    found = curves(Case(PEOPLE, {k: v for k, v in LARGE.items() if "Laplace" in k}, (30, 1000)), 1.0)
     few, many = found["Laplace, question by question"]
     assert many * PEOPLE.rows == pytest.approx(1000, rel=0.2)
     assert few * PEOPLE.rows == pytest.approx(30, rel=0.5)
