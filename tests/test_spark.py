@@ -31,7 +31,7 @@ pyspark = pytest.importorskip("pyspark") if not os.environ.get("SFUMATO_NEEDS_SP
 SCHEMA = sf.Schema(
     [sf.Id("name"), *(sf.Real(f"c{j}", 0, 1) for j in range(6)), sf.Flag("f"), sf.Category("g", ["a", "b", "c"])]
 )
-MEMORY = 1 << 24  # blocks of 3,276 rows, so that the small tables here have many
+MEMORY = 1 << 22  # blocks of 3,276 rows, so that the small tables here have many
 ROWS = 30_011
 
 
@@ -271,7 +271,7 @@ def test_the_command_starts_spark_itself(tmp_path, folder):
     (tmp_path / "schema.toml").write_text(SCHEMA.to_toml())
     command = [sys.executable, "-m", "sfumato.cli", "release", "sketch", str(folder), "--schema"]
     command += [str(tmp_path / "schema.toml"), "--epsilon", "1", "--unit", "attribute", "--dimension", "4", "--out"]
-    command += [str(tmp_path / "out"), "--engine", "spark", "--master", "local[2]", "--memory", "64MiB"]
+    command += [str(tmp_path / "out"), "--engine", "spark", "--master", "local[2]", "--memory", "16MiB"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     assert done.returncode == 0, done.stderr
     assert "written to" in done.stdout

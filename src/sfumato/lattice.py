@@ -23,7 +23,7 @@ Matrix: TypeAlias = Any  # a dense array of doubles or a scipy.sparse.csr_array
 INPUT_BITS = 20
 PROJECTION_BITS = 21
 EXACT_BITS = 53
-_CACHED = 1 << 16  # numbers that fit a core's own cache
+_CACHED = 1 << 17  # numbers at a time: in the cache, and long enough that threads do not wait for the interpreter
 _SCRATCH = 1 << 23  # numbers of working space for a product
 
 

@@ -47,12 +47,13 @@ Floats = NDArray[np.float64]
 
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-10, 2.0**40
 _LARGEST_DRAW = 1 << 61
-_CHUNK = 1 << 14  # draws at a time: the working set stays in a core's own cache
+_CHUNK = 1 << 18  # draws at a time: in the cache, and long enough that threads do not wait for the interpreter
 
 _TO_UNIT = 2.0**-63
 _RADIUS = 2.0**-41  # of the filter, in units of the scale, inside the easy region
 _EASY_LOG = 13.5  # easy region: |ln u| <= 13.5 (u > 2^-20) and, for Gaussian, |ln u| >= 2^-19
 _EASY_LENGTH = (2.0**-9, 5.19)  # the same for R = sqrt(2 |ln u|)
+_OVER = 1 + 2.0**-40  # more than the rounding of one product
 _ASSUMED_ERROR = 2.0**-49
 
 
@@ -113,7 +114,8 @@ def laplace_chunk(words: Integers, b: float, x: Floats, y: Floats, out: Integers
     np.copyto(out, x, casting="unsafe")
     np.subtract(y, x, out=x)
     if not (easy and max(float(x.max()), -float(x.min())) < 0.5 - _RADIUS * b):
-        for i in _unsettled(x, _laplace_radius(words, y, b)):
+        hard = np.flatnonzero(~((np.abs(x) < 0.5 - _RADIUS * b) & (np.abs(y) < _EASY_LOG * b)))
+        for i in hard[_unsettled(x[hard], _laplace_radius(words[hard], y[hard], b))].tolist():
             out[i] = exact_laplace(int(words[i]), b, functools.partial(more, i))
 
 
@@ -147,7 +149,10 @@ def gaussian_chunk(words: Integers, scale: float, scratch: Floats, out: Integers
         np.copyto(out[part], gap[:wanted], casting="unsafe")
         np.subtract(eta, gap, out=gap)
         if not (easy and max(float(gap.max()), -float(gap.min())) < 0.5 - _RADIUS * scale):
-            for i in _unsettled(gap[:wanted], _gaussian_radius(words[:pairs], eta, length, scale)[:wanted]):
+            plain = (length > _EASY_LENGTH[0] * _OVER * scale) & (length < _EASY_LENGTH[1] / _OVER * scale)
+            hard = np.flatnonzero(~((np.abs(gap) < 0.5 - _RADIUS * scale) & plain)[:wanted])
+            radius = _gaussian_radius(words[hard], eta[hard], length[hard], scale)
+            for i in hard[_unsettled(gap[hard], radius)].tolist():
                 settled = exact_gaussian(
                     int(words[i]),
                     int(words[pairs + i]),
@@ -173,9 +178,9 @@ def _gaussian_radius(words: Integers, eta: Floats, length: Floats, scale: float)
     return np.where((u >= 2.0**-60) & (log >= 2.0**-40), radius * 1.01, np.inf)
 
 
-def _unsettled(gap: Floats, radius: Floats) -> list[int]:
+def _unsettled(gap: Floats, radius: Floats) -> NDArray[np.bool_]:
     """Draws whose distance to the nearest half-integer is not certainly positive."""
-    return [int(i) for i in np.flatnonzero(~(np.abs(gap) < 0.5 - radius))]
+    return np.asarray(~(np.abs(gap) < 0.5 - radius))
 
 
 def exact_laplace(word: int, b: float, more: Callable[[int], int]) -> int:

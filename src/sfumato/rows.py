@@ -33,7 +33,7 @@ Progress = Callable[[int], None]
 
 MEMORY = 1 << 30  # bytes, unless told otherwise
 _MOST_ROWS = 1 << 16  # of one block
-_CELLS_PER_BYTE = 2.0**-9  # numbers of one block for each byte of memory: 16 MiB of doubles for 1 GiB
+_CELLS_PER_BYTE = 2.0**-7  # numbers of one block for each byte of memory: 64 MiB of doubles for 1 GiB
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
 
@@ -69,13 +69,13 @@ def ignore(rows: int) -> None:
 
 
 def memory_size(text: str | int) -> int:
-    """Bytes, from a number of them or a text such as ``512MiB`` or ``2GB``; at least 16 MiB."""
+    """Bytes, from a number of them or a text such as ``512MiB`` or ``2GB``; at least 1 MiB."""
     found = re.fullmatch(r"\s*([0-9]{1,15})\s*([KMG]?I?)B?\s*", str(text).upper())
     if found is None or found[2] not in _UNITS:
         raise check.fail("memory", text, "a size such as 512MiB or 2GB")
     size = int(found[1]) * _UNITS[found[2]]
-    if size < 1 << 24:
-        raise check.fail("memory", text, "at least 16MiB")
+    if size < 1 << 20:
+        raise check.fail("memory", text, "at least 1MiB")
     return size
 
 

@@ -8,7 +8,9 @@ import hashlib
 import io
 import math
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -30,6 +32,7 @@ Result = TypeVar("Result")
 
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
 _PARQUET_BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
+_BATCHES_WAITING = 2  # to be written
 _SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
 
 
@@ -384,8 +387,8 @@ class ParquetSink:
     """A Parquet file written batch by batch: ``with ParquetSink(path, schema) as sink: sink.write(batch)``.
 
     Without compression (zstd took four times as long to write noisy lattice numbers, and saved about half the room),
-    without minima and maxima, and removed again if the block is left by an error. ``sha256`` and ``bytes`` of what was
-    written are known once it is closed.
+    without minima and maxima, and removed again if the block is left by an error. Batches are encoded, hashed and
+    written by a thread of its own, while others are made; what goes wrong there is raised by a later call.
     """
 
     def __init__(self, path: str | Path, schema: pa.Schema) -> None:
@@ -395,15 +398,18 @@ class ParquetSink:
         self._writer = pq.ParquetWriter(
             self._file, schema, compression="none", use_dictionary=texts or False, write_statistics=False
         )
+        self._thread, self._waiting = ThreadPoolExecutor(1), deque[Future[None]]()
 
     @property
     def written(self) -> dict[str, Any]:
-        """Digest and size of the file."""
+        """Digest and size of the file, once it is closed."""
         return {"sha256": self._file.digest.hexdigest(), "bytes": self._file.size}
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of a batch."""
-        self._writer.write_batch(batch)
+        self._waiting.append(self._thread.submit(self._writer.write_batch, batch))
+        if len(self._waiting) > _BATCHES_WAITING:
+            self._waiting.popleft().result()
 
     def __enter__(self) -> Self:
         return self
@@ -411,7 +417,11 @@ class ParquetSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._thread.shutdown()
         try:
+            if kind is None:
+                for batch in self._waiting:
+                    batch.result()
             self._writer.close()
         finally:
             self._file.close()
