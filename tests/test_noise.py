@@ -224,7 +224,7 @@ def test_sizes_are_whole_numbers():
 
 def test_a_machine_with_a_poor_logarithm_is_refused(monkeypatch):
     accurate = np.log
-    noise.check_platform.cache_clear()
+    noise._measure.cache_clear()
     monkeypatch.setattr(np, "log", lambda x: accurate(x) * (1 + 2.0**-48))
     with pytest.raises(SfumatoError, match=r"numpy\.log"):
         noise.check_platform()

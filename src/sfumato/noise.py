@@ -31,6 +31,7 @@ whole chunks; draws outside that region, or close to a half-integer, are looked 
 
 import functools
 import math
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -55,6 +56,7 @@ _EASY_LOG = 13.5  # easy region: |ln u| <= 13.5 (u > 2^-20) and, for Gaussian, |
 _EASY_LENGTH = (2.0**-9, 5.19)  # the same for R = sqrt(2 |ln u|)
 _OVER = 1 + 2.0**-40  # more than the rounding of one product
 _ASSUMED_ERROR = 2.0**-49
+_MEASURING = threading.Lock()
 
 
 def laplace(words: Words, size: int, laplace_scale: float) -> Integers:
@@ -230,13 +232,18 @@ def _nearest(eta: arb) -> int | None:
     return None if settled is None else int(settled)
 
 
-@functools.cache
 def check_platform() -> None:
     """Measure this machine's log, sin and cos against ball arithmetic, and refuse to draw if they are too inaccurate.
 
     The error radius rests on them being right to 2^-49; they must show half of that on points spread over the range
     used, with clusters where such functions are at their weakest (log near 1, sin and cos near multiples of pi/2).
     """
+    with _MEASURING:  # threads that come meanwhile wait for the result instead of measuring again
+        _measure()
+
+
+@functools.cache
+def _measure() -> None:
     near = np.geomspace(2.0**-52, 0.25, 120)
     units = np.concatenate([np.geomspace(2.0**-62, 1.0, 400), 1 - near, 0.5 + near, np.array([2.0**-63])])
     turns = np.concatenate(
