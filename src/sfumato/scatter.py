@@ -15,10 +15,9 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy  # scipy.optimize is imported where it is first named
+import scipy  # scipy.optimize and scipy.sparse.linalg are imported where they are first named
 from numpy.typing import NDArray
 from scipy import special
-from scipy.sparse import linalg as sparse_linalg
 
 from sfumato import check
 from sfumato.estimate import Bounds, Estimate, Number, _plain
@@ -197,7 +196,8 @@ def _norm(matrix: Floats) -> float:
     if len(matrix) <= _DENSE:
         return float(np.abs(np.linalg.eigvalsh(matrix)).max())
     start = np.random.default_rng(0).standard_normal(len(matrix))
-    return float(abs(sparse_linalg.eigsh(matrix, 1, v0=start, return_eigenvectors=False, tol=1e-6)[0])) * (1 + 1e-5)
+    (value,) = scipy.sparse.linalg.eigsh(matrix, 1, v0=start, return_eigenvectors=False, tol=1e-6)
+    return float(abs(value)) * (1 + 1e-5)
 
 
 def laplace_sum_tail(probability: float, alike: float) -> float:
