@@ -9,9 +9,9 @@ import pytest
 from scipy import sparse
 
 import sfumato as sf
-from sfumato import tables
+from sfumato import parquetfile, tables
 from sfumato.engine import Local
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, ReleaseError
 from sfumato.lattice import Total
 from sfumato.pipeline import release, release_to
 from sfumato.rows import Blocks, LocalRows, block_rows, memory_size
@@ -171,3 +171,34 @@ def test_entries_that_are_stored_twice_are_added_up_first():
     once = sparse.csr_array(twice.toarray())
     here, there = (release(m, secret=Secret.for_testing(1), **TERMS).columns for m in (twice, once))
     assert np.array_equal(here, there)
+
+
+# ---- a disk that fills up -------------------------------------------------------------------------------------------
+
+
+def written_until(monkeypatch, most):
+    """Let so many writes to the disk succeed; the list grows with each that is tried."""
+    calls, real = [], parquetfile._Hashed.write
+
+    def write(self, content):
+        calls.append(len(content))
+        if len(calls) > most:
+            raise OSError(28, "No space left on device")
+        return real(self, content)
+
+    monkeypatch.setattr(parquetfile._Hashed, "write", write)
+    return calls
+
+
+def test_a_disk_that_fills_up_leaves_nothing_and_says_so(tmp_path, monkeypatch):
+    """Wherever it happens: at once, while later blocks wait to be written, or with the last bytes of the file."""
+    data, small = np.tile(DATA, (12, 1)), Local(memory=1 << 20)
+    with monkeypatch.context() as patched:
+        calls = written_until(patched, 10**9)
+        release_to(tmp_path / "whole", data, engine=small, **TERMS)
+    for most in (0, 1, len(calls) // 2, len(calls) - 1):
+        with monkeypatch.context() as patched:
+            written_until(patched, most)
+            with pytest.raises(ReleaseError, match=r"No space left on device.*nothing was left"):
+                release_to(tmp_path / "r", data, engine=small, **TERMS)
+        assert [p.name for p in tmp_path.iterdir()] == ["whole"]

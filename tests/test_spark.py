@@ -267,6 +267,12 @@ def test_what_cannot_be_read_from_the_middle_is_refused(tmp_path, ledger):
         release(np.zeros((5, 1)), engine="dask", **terms)
 
 
+def test_a_session_on_another_master_is_not_used_in_its_place():
+    assert session("local[2]") is session(None)
+    with pytest.raises(ParameterError, match=r"on local\[2,4\] is running"):
+        session("spark://elsewhere:7077")
+
+
 def test_the_command_starts_spark_itself(tmp_path, folder):
     (tmp_path / "schema.toml").write_text(SCHEMA.to_toml())
     command = [sys.executable, "-m", "sfumato.cli", "release", "sketch", str(folder), "--schema"]

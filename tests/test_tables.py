@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sfumato.errors import ParameterError, SchemaError
+from sfumato.parquetfile import ParquetSink
 from sfumato.schema import Category, Flag, Id, Real, Schema, draft
-from sfumato.tables import ParquetSink, Table, open_table, part_of, reblock
+from sfumato.tables import Table, open_table, part_of, reblock
 
 SECRET = "4711.0815"  # noqa: S105 - a cell that no message may hold
 
@@ -272,7 +273,7 @@ def peak_of(batches):
 
 @pytest.mark.parametrize("group", [1 << 14, 1 << 20])
 def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path, group, monkeypatch):
-    monkeypatch.setattr("sfumato.tables._SMALL_GROUP", 1 << 20)
+    monkeypatch.setattr("sfumato.parquetfile._SMALL_GROUP", 1 << 20)
     path, rows = tmp_path / "long.parquet", 1 << 19
     columns = {name: np.random.default_rng(0).normal(size=rows) for name in "abcdefgh"}  # 32 MB
     write_parquet(path, pa.table(columns), row_group_size=group, use_dictionary=False, compression="none")
@@ -593,7 +594,7 @@ def test_dictionaries_that_outgrow_their_indices_are_read():
 
 @pytest.mark.parametrize("small", [0, 1 << 26])
 def test_any_range_of_rows_can_be_read_by_itself(tmp_path, small, monkeypatch):
-    monkeypatch.setattr("sfumato.tables._SMALL_GROUP", small)
+    monkeypatch.setattr("sfumato.parquetfile._SMALL_GROUP", small)
     lengths = [10, 0, 1, 23, 7]
     numbers = np.arange(sum(lengths))
     for i, stop in enumerate(np.cumsum(lengths)):

@@ -13,7 +13,6 @@ by looking at earlier answers; whether their epsilons may be too depends on the 
 that is refused, as a text or because it does not fit the budget, costs nothing, and no row is read for it.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,6 +43,7 @@ from sfumato.predicates import Predicate, parse
 from sfumato.rows import Rows, TableRows
 from sfumato.schema import Schema, positions
 from sfumato.secret import Secret
+from sfumato.selecting import laplace_scale
 from sfumato.tables import open_table
 
 Integers = NDArray[np.int64]
@@ -124,14 +124,13 @@ class Session:
         return found
 
     def _laplace_scale(self, epsilon: float) -> float:
-        """The scale b of the noise, rounded up, so that what one unit moves / b <= epsilon."""
+        """The scale b of the noise: what one unit moves / b <= epsilon."""
         check.positive(epsilon=epsilon)
         move = count_move(self.promise)
-        b = math.nextafter(move / float(epsilon), math.inf)
-        if not noise.SMALLEST_SCALE <= b <= noise.LARGEST_SCALE:
-            least, most = move / noise.LARGEST_SCALE, move / noise.SMALLEST_SCALE
+        least, most = move / noise.LARGEST_SCALE, move / noise.SMALLEST_SCALE
+        if not least <= epsilon <= most:
             raise check.fail("epsilon", epsilon, f"above {least:.3g} and below {most:.3g}")
-        return b
+        return laplace_scale(move, float(epsilon))
 
     def _counting(self, count: int, epsilon: float) -> Request:
         """Questions as a ledger sees them: together one release, whose losses add up like those of single ones."""

@@ -100,8 +100,13 @@ def session(master: str | None) -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingDependency("engine='spark' needs pyspark: pip install 'sfumato[spark]'") from None
-    running = SparkSession.getActiveSession()
+    running, wanted = SparkSession.getActiveSession(), None if master is None else _with_attempts(master)
     if running is not None:
+        if wanted not in (None, _with_attempts(running.sparkContext.master)):
+            raise ParameterError(
+                f"a Spark session on {running.sparkContext.master} is running, not on {master}: "
+                "leave master out to use it, or stop it"
+            )
         return running
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         raise MissingDependency(
@@ -109,11 +114,14 @@ def session(master: str | None) -> Any:
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("sfumato").config("spark.log.level", "FATAL")
-    if master is not None:
-        local = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
-        builder = builder.master(f"local[{local[1] or 1},{_ATTEMPTS}]" if local else master)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    return _attempt(builder.getOrCreate, "Spark did not start")
+    return _attempt((builder if wanted is None else builder.master(wanted)).getOrCreate, "Spark did not start")
+
+
+def _with_attempts(master: str) -> str:
+    """A master on this machine that repeats tasks, as clusters do; any other as it is."""
+    local = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
+    return f"local[{local[1] or 1},{_ATTEMPTS}]" if local else master
 
 
 def _attempt(action: Callable[[], Result], complaint: str) -> Result:

@@ -21,7 +21,7 @@ from sfumato import cells, scatter
 from sfumato import manifest as manifests
 from sfumato.errors import ReleaseError
 from sfumato.manifest import DATA, PROJECTION, Manifest
-from sfumato.tables import ParquetSink
+from sfumato.parquetfile import ParquetSink
 
 MANIFEST = "manifest.json"
 _ID = "id"
@@ -94,16 +94,13 @@ def write_numbers(folder: Path, names: Sequence[str], blocks: Iterable[Block]) -
 def write_part(path: Path, names: Sequence[str], blocks: Iterable[Block]) -> tuple[int, dict[str, Any]]:
     """Write blocks to one Parquet file; the number of rows, and digest and size. Without rows there is no file."""
     rows, sink = 0, None
-    try:
+    with contextlib.ExitStack() as stack:
         for block, ids in blocks:
             arrays = ([ids] if ids is not None else []) + [cells.arrow(column) for column in block]
             batch = pa.RecordBatch.from_arrays(arrays, ([_ID] if ids is not None else []) + list(names))
-            sink = sink or ParquetSink(path, batch.schema).__enter__()
+            sink = sink or stack.enter_context(ParquetSink(path, batch.schema))
             sink.write(batch)
             rows += block.shape[1]
-    finally:
-        if sink is not None:
-            sink.__exit__(None, None, None)
     return rows, {} if sink is None else sink.written
 
 

@@ -1,39 +1,31 @@
-"""Tables in, blocks of rows out: CSV, Parquet, Arrow, pandas, polars, NumPy and SciPy; and a Parquet writer.
+"""Tables in, blocks of rows out: CSV, Parquet, Arrow, pandas, polars, NumPy and SciPy.
 
 Files are streamed, so memory does not grow with the number of rows. No error quotes a cell: what pyarrow says about
 damaged data is replaced, and dropped rather than chained. pandas, polars and SciPy are never imported here.
 """
 
-import hashlib
-import io
 import math
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sfumato import cells, check, csvfile
 from sfumato.columns import Real
 from sfumato.errors import SchemaError
+from sfumato.parquetfile import Part, files_of
 from sfumato.schema import Schema, positions
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Result = TypeVar("Result")
 
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
-_PARQUET_BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
-_BATCHES_WAITING = 2  # to be written
-_SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +166,7 @@ def _open_path(path: Path, schema: Schema | None) -> Table:
     if not path.exists():
         raise SchemaError(f"{path}: no such file")
     if path.is_dir():
-        return _open_parquet(_files_of(path), f"parquet folder {path.name}")
+        return _open_parquet(files_of(path), f"parquet folder {path.name}")
     if path.suffix.lower() == ".parquet":
         return _open_parquet([path], f"parquet file {path.name}")
     if path.suffix.lower() == ".csv":
@@ -182,57 +174,10 @@ def _open_path(path: Path, schema: Schema | None) -> Table:
     raise SchemaError(f"{path}: a table is read from a .csv or .parquet file or from a folder of .parquet files")
 
 
-def _files_of(folder: Path) -> list[Path]:
-    found = [p for p in folder.rglob("*") if p.suffix.lower() == ".parquet" and p.is_file()]
-    shown = [p for p in found if not any(name.startswith((".", "_")) for name in p.relative_to(folder).parts)]
-    if any(p.parent != folder for p in shown):
-        raise SchemaError(f"{folder}: Parquet files in folders within it would be left out: put them all in one folder")
-    if not shown:
-        raise SchemaError(f"{folder}: there is no .parquet file in this folder")
-    return sorted(shown)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One of the Parquet files of a table, as it was when the table was opened."""
-
-    path: Path
-    rows: int
-    written: tuple[int, int]  # its size, and when it was written
-
-    @classmethod
-    def of(cls, path: Path) -> tuple["_Part", pa.Schema]:
-        written = _written(path)
-        with pq.ParquetFile(path) as file:
-            return cls(path, file.metadata.num_rows, written), file.schema_arrow
-
-    def within(self, columns: tuple[str, ...], rows: int, start: int, stop: int) -> Batches:
-        """The rows from ``start`` to before ``stop``, of the row groups that hold them."""
-        # pre_buffer would hold all that is still to come of the file
-        with pq.ParquetFile(self.path, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file:
-            if _written(self.path) != self.written or file.metadata.num_rows != self.rows:
-                raise SchemaError(f"{self.path} was written anew while it was read: nothing can be said of such rows")
-            ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)], dtype=np.int64)
-            groups = [i for i, end in enumerate(ends) if end > start and (i == 0 or ends[i - 1] < stop)]
-            position = int(ends[groups[0] - 1]) if groups and groups[0] > 0 else 0
-            for batch in _groups(file, columns, rows, groups):
-                low, high = max(start - position, 0), min(stop - position, batch.num_rows)
-                position += batch.num_rows
-                if low < high:
-                    yield batch.slice(low, high - low).select(list(columns))
-                if position >= stop:
-                    break
-
-
-def _written(path: Path) -> tuple[int, int]:
-    facts = path.stat()
-    return facts.st_size, facts.st_mtime_ns
-
-
 def _open_parquet(paths: list[Path], source: str) -> Table:
     parts, first = [], None
     for path in paths:
-        part, schema = _attempt(lambda p=path: _Part.of(p), f"{path}: not a Parquet file that can be read")  # type: ignore[misc]
+        part, schema = _attempt(lambda p=path: Part.of(p), f"{path}: not a Parquet file that can be read")  # type: ignore[misc]
         parts.append(part)
         first = schema if first is None else first
         if (schema.names, schema.types) != (first.names, first.types):
@@ -240,7 +185,7 @@ def _open_parquet(paths: list[Path], source: str) -> Table:
     return _of_parts(parts, first, source, 0, sum(part.rows for part in parts))
 
 
-def _of_parts(parts: list[_Part], schema: pa.Schema, source: str, start: int, stop: int) -> Table:
+def _of_parts(parts: list[Part], schema: pa.Schema, source: str, start: int, stop: int) -> Table:
     """The rows of Parquet files, in order, from ``start`` to before ``stop``."""
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
@@ -254,15 +199,6 @@ def _of_parts(parts: list[_Part], schema: pa.Schema, source: str, start: int, st
         return _of_parts(parts, schema, source, min(start + a, stop), min(start + b, stop))
 
     return Table(schema, stop - start, source, read, within)
-
-
-def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: list[int]) -> Batches:
-    """Batches of row groups; small ones are read whole, which is faster, and large ones streamed."""
-    for group in groups:
-        if file.metadata.row_group(group).total_byte_size <= _SMALL_GROUP:
-            yield from file.read_row_group(group, columns=list(columns)).to_batches()
-        else:
-            yield from file.iter_batches(batch_size=rows, columns=list(columns), row_groups=[group])
 
 
 def _open_csv(path: Path, schema: Schema | None) -> Table:
@@ -378,78 +314,3 @@ def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
     values = np.ascontiguousarray(np.ma.getdata(block).T, dtype)
     masks = np.ascontiguousarray(np.ma.getmaskarray(block).T) if isinstance(block, np.ma.MaskedArray) else None
     return [cells.arrow(values[p]) if masks is None else pa.array(values[p], mask=masks[p]) for p in places]
-
-
-# ---- writing --------------------------------------------------------------------------------------------------------
-
-
-class ParquetSink:
-    """A Parquet file written batch by batch: ``with ParquetSink(path, schema) as sink: sink.write(batch)``.
-
-    Without compression (zstd took four times as long to write noisy lattice numbers, and saved about half the room),
-    without minima and maxima, and removed again if the block is left by an error. Batches are encoded, hashed and
-    written by a thread of its own, while others are made; what goes wrong there is raised by a later call.
-    """
-
-    def __init__(self, path: str | Path, schema: pa.Schema) -> None:
-        self.path = Path(path)
-        texts = [f.name for f in schema if not pa.types.is_floating(f.type)]
-        self._file = _Hashed(self.path)
-        self._writer = pq.ParquetWriter(
-            self._file, schema, compression="none", use_dictionary=texts or False, write_statistics=False
-        )
-        self._thread, self._waiting = ThreadPoolExecutor(1), deque[Future[None]]()
-
-    @property
-    def written(self) -> dict[str, Any]:
-        """Digest and size of the file, once it is closed."""
-        return {"sha256": self._file.digest.hexdigest(), "bytes": self._file.size}
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append the rows of a batch."""
-        self._waiting.append(self._thread.submit(self._writer.write_batch, batch))
-        if len(self._waiting) > _BATCHES_WAITING:
-            self._waiting.popleft().result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._thread.shutdown()
-        try:
-            if kind is None:
-                for batch in self._waiting:
-                    batch.result()
-            self._writer.close()
-        finally:
-            self._file.close()
-        if kind is not None:
-            self.path.unlink(missing_ok=True)
-
-
-class _Hashed(io.RawIOBase):
-    """A new file that hashes what is written to it, while it is at hand."""
-
-    def __init__(self, path: Path) -> None:
-        self._raw, self.digest, self.size = path.open("wb"), hashlib.sha256(), 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.size
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        self.size += len(data)
-        return self._raw.write(data)
-
-    def flush(self) -> None:
-        if not self._raw.closed:
-            self._raw.flush()
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()

@@ -29,12 +29,15 @@ from sfumato import check, noise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
+from sfumato.loss import Laplace, Loss
 from sfumato.secret import Secret, Words
+from sfumato.selecting import laplace_scale
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Query = NDArray[np.bool_]
 
+COUNT_SHARE = 0.05  # of epsilon, for the number of rows where it is protected
 _LARGEST = 1 << 53  # rows: counts stay exact in doubles, too
 
 
@@ -186,6 +189,18 @@ def check_scales(guarantee: Guarantee, *scales: float) -> None:
             f"epsilon={guarantee.epsilon!r} asks for noise outside the exact sampler's range "
             f"({noise.SMALLEST_SCALE:g} to {noise.LARGEST_SCALE:g} rows): choose another epsilon, or fewer steps"
         )
+
+
+def shared_out(guarantee: Guarantee, level: float) -> tuple[float, float | None]:
+    """Of 1 / level, what is left for questions, and the Laplace scale of the number of rows where it is protected."""
+    if guarantee.neighbours == "replace":
+        return 1.0 / level, None
+    return (1 - COUNT_SHARE) / level, laplace_scale(count_move(guarantee), COUNT_SHARE / level)
+
+
+def counting_loss(guarantee: Guarantee, laplace_scale: float | None) -> list[Loss]:
+    """What the number of rows costs: a Laplace mechanism where it is protected, nothing where it is public."""
+    return [] if laplace_scale is None else [Laplace(count_move(guarantee), laplace_scale)]
 
 
 def rows_known(guarantee: Guarantee, counts: Integers, noises: Noises, laplace_scale: float | None) -> int:

@@ -58,9 +58,11 @@ from sfumato.mechanisms.asked import (
     checked_counts,
     checked_query,
     count_move,
+    counting_loss,
     measured,
     packed,
     rows_known,
+    shared_out,
 )
 from sfumato.mechanisms.threshold import Comparisons, Scales, check_positives
 from sfumato.rows import Rows
@@ -72,7 +74,6 @@ if TYPE_CHECKING:
 
 Comparison = Literal["shared", "printed"]
 
-COUNT_SHARE = 0.05  # of epsilon, for the number of rows where it is protected
 BITS = 30  # of r
 _MOST_CANDIDATES = 1 << 18
 _MOST_NUMBERS = 1 << 24  # candidates times cells
@@ -215,16 +216,15 @@ class PreparedMedian:
 
     def parts(self, level: float) -> Parts:
         """How epsilon is shared out."""
-        move, protected = count_move(self.guarantee), self.guarantee.neighbours == "add-remove"
-        left = (1 - COUNT_SHARE if protected else 1.0) / level
+        left, counting = shared_out(self.guarantee, level)
         comparing = left * (1 - self.recipe.measuring) / (1 if self.shared else self.hard)
-        measuring = laplace_scale(move, left * self.recipe.measuring / self.hard)
-        return Parts(comparing, measuring, laplace_scale(move, COUNT_SHARE / level) if protected else None)
+        measuring = laplace_scale(count_move(self.guarantee), left * self.recipe.measuring / self.hard)
+        return Parts(comparing, measuring, counting)
 
     def loss(self, level: float) -> Loss:
         """Comparing, all hard answers, and the number of rows if it is protected."""
         parts, move = self.parts(level), count_move(self.guarantee)
-        counting = [] if parts.counting is None else [Laplace(move, parts.counting)]
+        counting = counting_loss(self.guarantee, parts.counting)
         comparing: Loss = (
             Pure(Scales.of(parts.comparing, self.hard, 1, monotone=False)[1])
             if self.shared

@@ -33,15 +33,15 @@ from sfumato.mechanisms.asked import (
     check_counts,
     check_scales,
     checked_counts,
-    count_move,
+    counting_loss,
     rows_known,
+    shared_out,
 )
 from sfumato.mechanisms.workload import Measurement, Partition, refitted, uniform_weights
 from sfumato.rows import Rows
 from sfumato.secret import Secret
 from sfumato.selecting import Method, laplace_scale
 
-COUNT_SHARE = 0.05  # of epsilon, for the number of rows where it is protected
 _MOST_ROUNDS = 1 << 14
 
 
@@ -115,15 +115,14 @@ class PreparedMWEM:
 
     def parts(self, level: float) -> Parts:
         """How epsilon is shared out."""
-        protected, share = self.guarantee.neighbours == "add-remove", self.recipe.selecting
-        each = (1 - COUNT_SHARE if protected else 1.0) / level / self.recipe.rounds
-        counting = laplace_scale(count_move(self.guarantee), COUNT_SHARE / level) if protected else None
+        left, counting = shared_out(self.guarantee, level)
+        each, share = left / self.recipe.rounds, self.recipe.selecting
         return Parts(each * share, laplace_scale(1, each * (1 - share)), counting)
 
     def loss(self, level: float) -> Loss:
         """All rounds, and the number of rows if it is protected."""
         parts, rounds = self.parts(level), self.recipe.rounds
-        counting = [] if parts.counting is None else [Laplace(count_move(self.guarantee), parts.counting)]
+        counting = counting_loss(self.guarantee, parts.counting)
         return Composed([*[Pure(parts.selecting)] * rounds, *[Laplace(1, parts.ratio)] * rounds, *counting])
 
     def run(self, rows: Rows, level: float, secret: Secret) -> "Synthesised":

@@ -38,9 +38,11 @@ from sfumato.mechanisms.asked import (
     checked_counts,
     checked_query,
     count_move,
+    counting_loss,
     measured,
     packed,
     rows_known,
+    shared_out,
 )
 from sfumato.mechanisms.threshold import MOST_POSITIVES, Comparisons, Scales, check_positives, check_threshold
 from sfumato.mechanisms.workload import Measurement, Partition, refitted, uniform_weights
@@ -48,7 +50,6 @@ from sfumato.rows import Rows
 from sfumato.secret import Secret
 from sfumato.selecting import laplace_scale
 
-COUNT_SHARE = 0.05  # of epsilon, for the number of rows where it is protected
 _FALSE_ALARM = 0.05  # that any of the expected questions is measured although the weights are right
 
 
@@ -123,20 +124,20 @@ class PreparedWeights:
 
     def parts(self, level: float) -> Parts:
         """How epsilon is shared out."""
-        move, protected = count_move(self.guarantee), self.guarantee.neighbours == "add-remove"
-        left = (1 - COUNT_SHARE if protected else 1.0) / level
+        move = count_move(self.guarantee)
+        left, counting = shared_out(self.guarantee, level)
         scales, cost = Scales.of(left * (1 - self.recipe.measuring), self.recipe.updates, move, monotone=False)
         return Parts(
             scales,
             cost,
             laplace_scale(move, left * self.recipe.measuring / self.recipe.updates),
-            laplace_scale(move, COUNT_SHARE / level) if protected else None,
+            counting,
         )
 
     def loss(self, level: float) -> Loss:
         """Comparing, all updates, and the number of rows if it is protected."""
         parts, move = self.parts(level), count_move(self.guarantee)
-        counting = [] if parts.counting is None else [Laplace(move, parts.counting)]
+        counting = counting_loss(self.guarantee, parts.counting)
         return Composed([Pure(parts.cost), *[Laplace(move, parts.measuring)] * self.recipe.updates, *counting])
 
     def threshold(self, level: float) -> int:
