@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SKETCH = ["-m", "sfumato.cli", "release", "sketch"]
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as where it is installed
 
 
 @dataclass
@@ -43,7 +44,7 @@ def run(taken: Taken, command: list[str], cores: int | None = None) -> None:
     every = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(every)[:cores])  # inherited by the process
     start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)  # noqa: S603 - our own commands
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, env=ENVIRONMENT)  # noqa: S603
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     os.sched_setaffinity(0, every)
