@@ -57,7 +57,7 @@ spark: $(VENV)/spark ## the tests of the Spark engine; needs Java (Debian: defau
 bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
 	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)
 
-peers: .venv-bench/done ## what diffprivlib and OpenDP capture with PCA, for make results; DATA=folder as there
+peers: .venv-bench/done ## what diffprivlib and OpenDP capture with PCA, as lines of JSON; DATA=folder as for results
 	@.venv-bench/bin/python experiments/peers.py $(if $(DATA),--data $(DATA))
 
 figures: $(VENV)/base ## the figures that the documents quote

@@ -1,10 +1,8 @@
 """Counting questions about histograms: error against the number of questions, for each way to answer them.
 
-Usage: python experiments/queries.py [--data FOLDER] [--quick]     prints a section of docs/results.md, draws a picture
-The folder holds adult.parquet and msnbc_counts.parquet (UCI); without it, rows of the same shape are drawn.
+From adult.parquet and msnbc_counts.parquet (UCI); without them, rows of the same shape are drawn.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from page import Experiment, Measured, Part, Picture, Setting, Table
 from sfumato.calibration import calibrate
 from sfumato.columns import Category, Flag, Real
 from sfumato.domain import Domain
@@ -34,13 +33,12 @@ from sfumato.tables import open_table
 
 Floats: TypeAlias = NDArray[np.float64]
 Queries: TypeAlias = NDArray[np.bool_]
-Answer: TypeAlias = Callable[["Setting", Queries, Secret], Floats]
-Curves: TypeAlias = dict[str, list[float]]  # mean error for each number of questions, NaN where a method cannot go
+Answer: TypeAlias = Callable[["Asked", Queries, Secret], Floats]
+Curves: TypeAlias = dict[str, list[Measured | None]]  # mean error for each number of questions, None after a failure
 
 EPSILONS = (0.1, 1.0)
-MANY = (10, 30, 100, 300, 1000, 3000)
+MANY = (10, 100, 1000)
 WIDE = (10, 100, 1000)  # of the domain with many cells, where MWEM holds eight bytes for each cell and question
-FEW = 100
 PAGES, SOME, VISITORS = 17, 10, 10_000
 STATES = ("Divorced", "Married-AF-spouse", "Married-civ-spouse", "Married-spouse-absent", "Never-married")
 STATES += ("Separated", "Widowed")
@@ -63,16 +61,16 @@ class Data:
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured: numbers of questions, and over how many lists errors are averaged where questions are few."""
+    """What is measured: numbers of questions, and over how many lists of them errors are averaged."""
 
     data: Data
     methods: "dict[str, Answer]"
     many: tuple[int, ...]
-    lists: int = 3
+    lists: int = 4
 
 
 @dataclass(frozen=True)
-class Setting:
+class Asked:
     """Data, and the epsilon that all questions together may cost."""
 
     data: Data
@@ -160,7 +158,7 @@ def totals(values: NDArray[np.generic], queries: Queries) -> Floats:
 # ---- ways to answer -------------------------------------------------------------------------------------------------
 
 
-def one_by_one(setting: Setting, queries: Queries, secret: Secret) -> Floats:
+def one_by_one(setting: Asked, queries: Queries, secret: Secret) -> Floats:
     """Laplace noise for each question, at its share of epsilon."""
     recipe = Counting(questions=len(queries)).prepare(setting.guarantee)
     exact = histogram_counts(setting.data.counts, queries)
@@ -168,7 +166,7 @@ def one_by_one(setting: Setting, queries: Queries, secret: Secret) -> Floats:
     return np.array([a.value for a in recipe.answer(exact, level, secret)], float)
 
 
-def every_cell(setting: Setting, queries: Queries, secret: Secret) -> Floats:
+def every_cell(setting: Asked, queries: Queries, secret: Secret) -> Floats:
     """Laplace noise on every cell, once; answers are sums of noisy cells."""
     size = setting.data.domain.size
     recipe = Counting(questions=size, move=2).prepare(setting.guarantee)
@@ -177,7 +175,7 @@ def every_cell(setting: Setting, queries: Queries, secret: Secret) -> Floats:
     return totals(cells, queries)
 
 
-def weighed(setting: Setting, queries: Queries, secret: Secret) -> Floats:
+def weighed(setting: Asked, queries: Queries, secret: Secret) -> Floats:
     """Private multiplicative weights; when updates are used up, what they know answers on."""
     recipe = Weights.suggested(setting.data.rows, setting.epsilon)
     prepared = recipe.prepare(setting.data.domain, setting.guarantee)
@@ -192,7 +190,7 @@ def _answer(live: object, query: NDArray[np.bool_]) -> float:
         return float(live.histogram.answer(query)) if hasattr(live, "histogram") else math.nan
 
 
-def synthesised(setting: Setting, queries: Queries, secret: Secret) -> Floats:
+def synthesised(setting: Asked, queries: Queries, secret: Secret) -> Floats:
     """MWEM for the questions as a list."""
     rounds = min(len(queries), suggested_rounds(setting.data.rows, setting.epsilon))
     recipe = MWEM(workload=questions(queries, setting.data.domain), rounds=rounds)
@@ -201,7 +199,7 @@ def synthesised(setting: Setting, queries: Queries, secret: Secret) -> Floats:
     return totals(made.histogram.weights, queries)
 
 
-def agreed(setting: Setting, queries: Queries, secret: Secret) -> Floats:
+def agreed(setting: Asked, queries: Queries, secret: Secret) -> Floats:
     """The median mechanism; NaN after a failure."""
     recipe = Median(size=60, accuracy=min(1.0, 21 / math.sqrt(setting.data.rows * setting.epsilon)), hard=10)
     prepared = recipe.prepare(setting.data.domain, setting.guarantee)
@@ -209,7 +207,7 @@ def agreed(setting: Setting, queries: Queries, secret: Secret) -> Floats:
     return np.array([_answer(live, query) for query in queries])
 
 
-def unseen(setting: Setting, queries: Queries, _: Secret) -> Floats:
+def unseen(setting: Asked, queries: Queries, _: Secret) -> Floats:
     """Without a look at the data: as if every cell held equally many rows, which is where both weights start."""
     return np.asarray(setting.data.rows * queries.mean(axis=1))
 
@@ -226,34 +224,33 @@ EMPTY: dict[str, Answer] = {**LARGE, UNSEEN: unseen}
 COLOURS = {**{label: f"C{i}" for i, label in enumerate(TINY)}, UNSEEN: "C7"}
 
 
-def curves(case: Case, epsilon: float) -> Curves:
-    """The mean absolute error as a share of the rows, for each number of questions; of few, over several lists."""
+def curves(case: Case, epsilon: float, setting: Setting) -> Curves:
+    """The mean absolute error as a share of the rows, for each number of questions, over several lists of them."""
     found: Curves = {}
+    secrets = setting.secrets(f"{case.data.name} {epsilon}")
     for count in case.many:
-        rng = np.random.default_rng(count)
-        lists = [asked(case.data.domain, count, rng) for _ in range(case.lists if count <= FEW else 1)]
-        exact = [totals(case.data.counts, queries) for queries in lists]
-        for label, answer in case.methods.items():
-            errors = [
-                float(np.mean(np.abs(answer(Setting(case.data, epsilon), queries, Secret.fresh()) - right)))
-                for queries, right in zip(lists, exact, strict=True)
-            ]
-            found.setdefault(label, []).append(float(np.mean(errors)) / case.data.rows)
+        rng = setting.rng(f"{case.data.name} {count}")
+        errors: dict[str, list[float]] = {}
+        for _ in range(case.lists):
+            queries = asked(case.data.domain, count, rng)
+            exact = totals(case.data.counts, queries)
+            for label, answer in case.methods.items():
+                wrong = np.mean(np.abs(answer(Asked(case.data, epsilon), queries, next(secrets)) - exact))
+                errors.setdefault(label, []).append(float(wrong) / case.data.rows)
+        for label, each in errors.items():
+            found.setdefault(label, []).append(None if math.isnan(sum(each)) else Measured.of(each))
     return found
 
 
-def table(case: Case, epsilon: float, found: Curves) -> Iterator[str]:
+def table(case: Case, epsilon: float, found: Curves) -> Table:
     """Mean errors in percent of the rows."""
-    yield f"{case.data.name}, {case.data.rows:,} rows, epsilon {epsilon:g}; mean error in percent of the rows\n"
-    yield "| | " + " | ".join(f"{count:,} questions" for count in case.many) + " |"
-    yield "|---" * (len(case.many) + 1) + "|"
-    for label, errors in found.items():
-        yield (
-            f"| {label} | "
-            + " | ".join("failed" if math.isnan(e) else f"{float(f'{100 * e:.2g}'):g}" for e in errors)
-            + " |"
-        )
-    yield ""
+    header = [f"{count:,} questions" for count in case.many]
+    rows = [[label, *(_percent(e) for e in errors)] for label, errors in found.items()]
+    return Table(f"{case.data.name}, epsilon {epsilon:g}", ("", *header), rows, dict.fromkeys(header, ".2g"))
+
+
+def _percent(error: Measured | None) -> Measured | str:
+    return "failed" if error is None else Measured(100 * error.value, 100 * error.error, error.repetitions)
 
 
 def draw(path: Path, results: list[tuple[Case, float, Curves]]) -> None:
@@ -265,7 +262,8 @@ def draw(path: Path, results: list[tuple[Case, float, Curves]]) -> None:
         for axes, (case, epsilon, found) in zip(grid.ravel(), results, strict=True):
             for label, errors in found.items():
                 style = {"color": COLOURS[label], "linestyle": ":" if label == UNSEEN else "-"}
-                (shown[label],) = axes.plot(case.many, errors, marker="o", markersize=3, **style)
+                heights = [math.nan if e is None else e.value for e in errors]
+                (shown[label],) = axes.plot(case.many, heights, marker="o", markersize=3, **style)
             axes.set(xscale="log", yscale="log", xlabel="questions", ylabel="mean error / rows")
             axes.tick_params(labelbottom=True)
             axes.set_title(f"{case.data.name}, {case.data.rows:,} rows, epsilon {epsilon:g}", fontsize=9)
@@ -274,67 +272,63 @@ def draw(path: Path, results: list[tuple[Case, float, Curves]]) -> None:
 
 def cases(folder: Path | None, quick: bool) -> Iterator[Case]:
     """Few cells for the rows, many, and four; the many are asked less where it is quick or the rows are generated."""
-    many, wide = MANY[::2] if quick else MANY, WIDE[:2] if quick or folder is None else WIDE
+    many, wide = MANY[:2] if quick else MANY, WIDE[:1] if quick else WIDE[:2] if folder is None else WIDE
     yield Case(adult(folder, None, np.random.default_rng(4)), LARGE, many)
     yield Case(msnbc(folder, np.random.default_rng(4)), LARGE, many)
-    yield Case(msnbc(folder, np.random.default_rng(4), PAGES), EMPTY, wide, lists=1)
+    yield Case(msnbc(folder, np.random.default_rng(4), PAGES), EMPTY, wide, lists=3)
     yield Case(adult(folder, ["sex", "income_gt50k"], np.random.default_rng(4)), TINY, many)
 
 
-def introduction() -> Iterator[str]:
-    """What is asked, of what, and by which settings."""
-    yield "## Questions about histograms\n"
-    yield "Random counting questions (half of the levels of each of three columns at once; of four cells, any of them),"
-    yield "all of them together at epsilon, pure, for one record replaced by another. Online methods meet the questions"
-    yield "one by one; MWEM is given the list. When multiplicative weights have used up their updates, their histogram"
-    yield "answers on; the median mechanism fails. One run each, three up to 100 questions, so the curves are rough.\n"
-    yield "Updates, thresholds and rounds go by rows times epsilon, in ratios found by a coarse scan on Adult and MSNBC"
-    yield "themselves, and the median mechanism's accuracy by a few trials: what has settings is shown somewhat better"
-    yield "than an owner would fare who cannot look. Laplace noise has none. MSNBC is a sample of 10,000 visitors,"
-    yield "taken because with all 989,818 of them noise on every cell is far ahead of everything else.\n"
-    yield "MSNBC comes twice, with the same visitors and the same kind of questions (three columns drawn, and for each"
-    yield "whether it was visited or not): by the first ten kinds of pages, and by all 17, where cells far outnumber"
-    yield "visitors. Nothing was tuned for 17: the settings are those for ten, which go by rows and epsilon alone. To"
-    yield "save time and memory (1,000 questions are a gigabyte to MWEM) there is one run each, up to 1,000 questions."
-    yield "For comparison, answers as if all cells were equal: they need no data, and the weights start from them.\n"
+INTRODUCTION = """\
+The survey (VIII-C) says that the median mechanism answers exponentially more questions than Laplace noise on each. Here
+random counting questions (half of the levels of each of three columns at once; of four cells, any of them), all of them
+together at epsilon, pure, for one record replaced by another. Online methods meet the questions one by one; MWEM is
+given the list. When multiplicative weights have used up their updates, their histogram answers on; the median mechanism
+fails. Four lists of questions each, with a run of every method on each, three by 17 kinds of pages.
+
+Updates, thresholds and rounds go by rows times epsilon, in ratios found by a coarse scan on Adult and MSNBC themselves,
+and the median mechanism's accuracy by a few trials: what has settings is shown somewhat better than an owner would fare
+who cannot look. Laplace noise has none. MSNBC is a sample of 10,000 visitors, taken because with all 989,818 of them
+noise on every cell is far ahead of everything else.
+
+MSNBC comes twice, with the same visitors and the same kind of questions (three columns drawn, and for each whether it
+was visited or not): by the first ten kinds of pages, and by all 17, where cells far outnumber visitors. Nothing was
+tuned for 17: the settings are those for ten, which go by rows and epsilon alone. For comparison, answers as if all
+cells were equal: they need no data, and the weights start from them."""
+
+CONCLUSION = """\
+Laplace noise question by question grows with their number; of ten questions it is the best everywhere but on four
+cells. The others do not grow, and overtake it after tens or hundreds of questions: the promise of the median mechanism
+and of multiplicative weights. But noise on every cell does not grow with the questions either, and where rows times
+epsilon outnumber the cells it is the best of all after tens of questions. The median mechanism has to list its
+candidates, so it goes only where noise on every cell is better.
+
+Noise on every cell grows with the root of their number instead. MWEM comes up to it where cells are as many as rows
+times epsilon (MSNBC by ten kinds of pages, epsilon 0.1). By 17 kinds cells are 128 times as many, and noise on every
+cell errs about eleven times as much: at epsilon 0.1 more than answers that need no data. This is what multiplicative
+weights and MWEM are for: of many questions they err a fraction of the better Laplace noise. Of ten they are behind.
+Multiplicative weights pay for meeting the questions one by one."""
 
 
-def conclusion() -> Iterator[str]:
-    """What the numbers say."""
-    yield "Laplace noise question by question grows with their number; of ten questions it is the best everywhere but"
-    yield "on four cells. The others do not grow, and overtake it after tens or hundreds of questions: the promise of"
-    yield "the median mechanism and of multiplicative weights. But noise on every cell does not grow with the questions"
-    yield "either, and where rows times epsilon outnumber the cells it is the best of all after tens of questions. The"
-    yield "median mechanism has to list its candidates, so it goes only where noise on every cell is better.\n"
-    yield "Noise on every cell grows with the root of their number instead. MWEM comes up to it where cells are as many"
-    yield "as rows times epsilon (MSNBC by ten kinds of pages, epsilon 0.1). By 17 kinds cells are 128 times as many,"
-    yield "and noise on every cell errs about eleven times as much: at epsilon 0.1 more than answers that need no data."
-    yield "MWEM errs at most about twice as much as by ten, and multiplicative weights show no clear change. This is"
-    yield "what both are for: of 1,000 questions they err a third to an eighth as much as the better Laplace noise. Of"
-    yield "100 they are ahead at epsilon 0.1 but not at 1, where question by question is still as good; of ten they are"
-    yield "behind. Multiplicative weights pay for meeting the questions one by one, least by 17 kinds and after 1,000"
-    yield "questions, where they come near MWEM."
-
-
-def section(folder: Path | None, picture: Path, quick: bool) -> Iterator[str]:
-    """The lines of docs/results.md that this experiment makes."""
-    yield from introduction()
+def run(setting: Setting) -> Iterator[Part]:
+    """Error against the number of questions."""
+    yield INTRODUCTION
     results = []
-    for case in cases(folder, quick):
+    for case in cases(setting.data, setting.quick):
         for epsilon in EPSILONS:
-            found = curves(case, epsilon)
+            found = curves(case, epsilon, setting)
             results.append((case, epsilon, found))
-            yield from table(case, epsilon, found)
-    draw(picture, results)
-    yield f"![error against questions](figures/{picture.name})\n"
-    yield from conclusion()
+            yield f"{case.data.name}, {case.data.rows:,} rows, epsilon {epsilon:g}; mean error in percent of the rows:"
+            yield table(case, epsilon, found)
+    draw(setting.picture("questions.svg"), results)
+    yield Picture("questions.svg", "Mean error against the number of questions")
+    yield CONCLUSION
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the data sets")
-    parser.add_argument("--quick", action="store_true", help="fewer numbers of questions")
-    parser.add_argument("--picture", type=Path, default=Path("docs/figures/questions.svg"))
-    options = parser.parse_args()
-    for line in section(options.data, options.picture, options.quick):
-        print(line, flush=True)
+EXPERIMENT = Experiment(
+    "blocki-questions",
+    "Questions about histograms: the median mechanism and multiplicative weights",
+    run,
+    ("adult.parquet", "msnbc_counts.parquet"),
+    "generated people and visitors",
+)

@@ -21,6 +21,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+import blocki
+import errata
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
 VERSIONS = ("sfumato", "numpy", "scipy", "scikit-learn", "pyarrow", "dp-accounting")
@@ -37,8 +39,7 @@ INTRODUCTIONS = {
 
 def catalogue() -> list[Paper]:
     """The papers, in the order of the pages."""
-    papers: list[Paper] = []
-    return papers
+    return [blocki.PAPER, errata.PAPER]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,8 @@ from importlib import metadata
 from pathlib import Path
 
 import attacks
-import components
-import graphs
 import planning
 import profiles
-import queries
 from learning_report import HEADING
 from sfumato.guarantee import Guarantee
 from sfumato.pictures import draw_feasible, draw_plan, draw_regions
@@ -51,7 +48,7 @@ def regions() -> Iterator[str]:
 def lines(data: Path | None, quick: bool) -> Iterator[str]:
     """The whole page."""
     yield "# Results\n"
-    yield "Made by `make results`, but for the last section (`make learning`) and what peers capture (`make peers`)."
+    yield "Made by `make results`, but for the last section (`make learning`)."
     yield "Every number on this page comes from there.\n"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("sfumato", "numpy", "scipy"))
     yield f"Python {platform.python_version()}, {versions}, {platform.machine()}.\n"
@@ -59,12 +56,6 @@ def lines(data: Path | None, quick: bool) -> Iterator[str]:
     yield ""
     yield from regions()
     yield from profiles.section(data, DOCS / "figures" / "profiles.svg", quick)
-    yield ""
-    yield from graphs.section(data, DOCS / "figures" / "cuts.svg", quick)
-    yield ""
-    yield from components.section(data, quick)
-    yield ""
-    yield from queries.section(data, DOCS / "figures" / "questions.svg", quick)
     yield ""
     yield from attacks.section(data, DOCS / "figures" / "attacks.svg", quick)
 
