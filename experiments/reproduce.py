@@ -21,8 +21,12 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+import attacks
 import blocki
+import dhaliwal
 import errata
+import kenthapadi
+import rongauss
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
 VERSIONS = ("sfumato", "numpy", "scipy", "scikit-learn", "pyarrow", "dp-accounting")
@@ -39,7 +43,7 @@ INTRODUCTIONS = {
 
 def catalogue() -> list[Paper]:
     """The papers, in the order of the pages."""
-    return [blocki.PAPER, errata.PAPER]
+    return [dhaliwal.PAPER, kenthapadi.PAPER, rongauss.PAPER, blocki.PAPER, attacks.PAPER, errata.PAPER]
 
 
 @dataclass(frozen=True, slots=True)
