@@ -21,6 +21,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+import attacks
+import rongauss
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
 VERSIONS = ("sfumato", "numpy", "scipy", "scikit-learn", "pyarrow", "dp-accounting")
@@ -37,8 +39,7 @@ INTRODUCTIONS = {
 
 def catalogue() -> list[Paper]:
     """The papers, in the order of the pages."""
-    papers: list[Paper] = []
-    return papers
+    return [rongauss.PAPER, attacks.PAPER]
 
 
 @dataclass(frozen=True, slots=True)

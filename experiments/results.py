@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-import attacks
 import components
 import graphs
 import planning
 import profiles
 import queries
-from learning_report import HEADING
 from sfumato.guarantee import Guarantee
 from sfumato.pictures import draw_feasible, draw_plan, draw_regions
 from sfumato.planner import plan
@@ -51,8 +49,7 @@ def regions() -> Iterator[str]:
 def lines(data: Path | None, quick: bool) -> Iterator[str]:
     """The whole page."""
     yield "# Results\n"
-    yield "Made by `make results`, but for the last section (`make learning`) and what peers capture (`make peers`)."
-    yield "Every number on this page comes from there.\n"
+    yield "Made by `make results`, but for what peers capture (`make peers`); every number comes from there.\n"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("sfumato", "numpy", "scipy"))
     yield f"Python {platform.python_version()}, {versions}, {platform.machine()}.\n"
     yield from planning.section(quick)
@@ -65,8 +62,6 @@ def lines(data: Path | None, quick: bool) -> Iterator[str]:
     yield from components.section(data, quick)
     yield ""
     yield from queries.section(data, DOCS / "figures" / "questions.svg", quick)
-    yield ""
-    yield from attacks.section(data, DOCS / "figures" / "attacks.svg", quick)
 
 
 if __name__ == "__main__":
@@ -75,9 +70,8 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     options = parser.parse_args()
     (DOCS / "figures").mkdir(exist_ok=True)
-    learnt = (DOCS / "results.md").read_text(encoding="utf-8").partition(f"\n{HEADING}")  # made by make learning
     page = []
     for line in lines(options.data, options.quick):
         print(line, flush=True)
         page.append(line)
-    (DOCS / "results.md").write_text("\n".join(page) + "\n" + "".join(learnt[1:]), encoding="utf-8")
+    (DOCS / "results.md").write_text("\n".join(page) + "\n", encoding="utf-8")
