@@ -314,7 +314,7 @@ def diffprivlib_scores(trial: Trial) -> Scores:
     """
     task, private, tested = trial.task, trial.private, trial.tested
     tests, low_high = task.clipped(tested), np.array(task.bounds)
-    given: dict[str, Any] = {"rows": task.clipped(private), "tests": tests, "bounds": low_high}
+    given: dict[str, Any] = {"rows": task.clipped(private).astype(np.float32), "tests": tests, "bounds": low_high}
     given |= {"epsilon": trial.epsilon, "seed": trial.seed() % 2**32, "groups": CLUSTERS}
     if task.labels is not None:
         given["labels"] = task.labels[private]

@@ -9,7 +9,7 @@ import numpy as np
 
 import rivals
 from attacks import curve_table
-from learning import PUBLISHED, REAL, Found, Line, learnt, measure, ours, prose, table
+from learning import PUBLISHED, REAL, Found, Line, guess, learnt, measure, ours, prose, table
 from learning_tasks import LABEL, Floats, Lesson, Task, accuracy, blog, diabetes, digits, learner, mnist, sports
 from page import Measured, Part, Picture, Setting, Table
 from sfumato.audit import membership, targets
@@ -36,22 +36,24 @@ def dimensions(setting: Setting) -> Iterator[Part]:
     yield prose(f"""The paper's error (Twitter, kernel ridge regression) is least in 4 columns, whatever epsilon:
     fewer columns, less noise. {stands}. Laplace noise on a second moment grows with the number of columns; Gaussian
     noise does not, so that fewer columns gain nothing there.""")
-    widths = [*(p for p in DIMENSIONS if p < task.columns.shape[1]), task.columns.shape[1]]
-    often, epsilons = (3, 1), (1.0,) if setting.quick else EPSILONS
+    some = (2, 8, 32) if setting.quick else DIMENSIONS
+    widths = [*(p for p in some if p < task.columns.shape[1]), task.columns.shape[1]]
+    often, epsilons = (4, 2), (1.0,) if setting.quick else EPSILONS
     given: dict[str, Any] = {
         PUBLISHED: rivals.published,
         LAPLACE: lambda p: partial(ours, dimension=p, noise="laplace"),
         GAUSSIAN: lambda p: partial(ours, dimension=p),
     }
     real = measure(setting, task, Line(REAL, learnt(rivals.real), often, None))
+    mean = measure(setting, task, Line("nothing learnt: the mean label", guess, often, None))
     found = [
         measure(setting, task, Line(name, learnt(teacher(p)), often, epsilon))
         for name, teacher in given.items()
         for epsilon in epsilons
         for p in widths
     ]
-    yield table("dimensions", task, [real, *found])
-    _draw_dimensions(setting, task, real, found)
+    yield table("dimensions", task, [real, mean, *found])
+    _draw_dimensions(setting, task.name, (real, mean), found)
     yield Picture(_FIRST, "root mean squared error against the number of columns, for three epsilons")
     yield "\n".join(_least(epsilon, found) for epsilon in epsilons)
 
@@ -66,22 +68,26 @@ def _least(epsilon: float, found: list[Found]) -> str:
     return f"- Least error (ridge) at epsilon {epsilon:g}: {'; '.join(said)} columns."
 
 
-def _draw_dimensions(setting: Setting, task: Task, real: Found, found: list[Found]) -> None:
-    epsilons = sorted({f.line.epsilon or 0.0 for f in found})
-    title = f"RMSE of ridge regression learnt from synthetic rows of {task.name}"
-    with figure(setting.picture(_FIRST), title, (3.6 * len(epsilons) + 1, 3.8)) as picture:
+def _draw_dimensions(setting: Setting, name: str, beside: tuple[Found, ...], found: list[Found]) -> None:
+    epsilons, widths = sorted({f.line.epsilon or 0.0 for f in found}), sorted({f.columns or 0 for f in found})
+    title = f"RMSE of ridge regression learnt from synthetic rows of {name}"
+    with figure(setting.picture(_FIRST), title, (3.4 * len(epsilons) + 1.5, 4.0)) as picture:
         for axes, epsilon in zip(
             picture.subplots(1, len(epsilons), sharey=True, squeeze=False)[0], epsilons, strict=True
         ):
-            for name, colour in COLOURS.items():
-                some = [f for f in found if (f.line.name, f.line.epsilon) == (name, epsilon)]
+            for kind, colour in COLOURS.items():
+                some = [f for f in found if (f.line.name, f.line.epsilon) == (kind, epsilon)]
                 means = [f.mean(1) for f in some]
-                axes.plot([f.columns for f in some], means, color=colour, marker="o", ms=3, label=name)
-            axes.axhline(real.mean(1), color="#000000", linestyle="--", linewidth=0.9, label="real rows")
+                axes.plot([f.columns for f in some], means, color=colour, marker="o", ms=3, label=kind)
+            for line, style in zip(beside, ("--", ":"), strict=True):
+                axes.axhline(line.mean(1), color="#000000", linestyle=style, linewidth=0.9, label=line.line.name)
             axes.set(xscale="log", xlabel="columns", title=f"epsilon {epsilon:g}")
-            axes.set_xscale("log", base=2)
+            axes.set_xticks(widths, [str(p) for p in widths])
+            axes.minorticks_off()
         picture.axes[0].set_ylabel("RMSE")
-        picture.axes[0].legend(fontsize=7, frameon=False)
+        picture.legend(
+            *picture.axes[0].get_legend_handles_labels(), loc="outside lower center", ncol=3, fontsize=7, frameon=False
+        )
 
 
 def _game(setting: Setting) -> tuple[Game, str]:
@@ -165,7 +171,9 @@ def _draw_leakage(setting: Setting, curves: list[Curve], useful: dict[float, Mea
             bars = [2 * p.error for p in curve.points]
             reached = [p.success for p in curve.points]
             left.errorbar(epsilons, reached, bars, color=colour, marker="o", ms=3, label=curve.attack)
-            left.axhline(curve.unprotected, color=colour, linestyle="--", linewidth=0.9, label="the same, unprotected")
+            left.axhline(
+                curve.unprotected, color=colour, linestyle="--", linewidth=0.9, label=f"{curve.attack}, unprotected"
+            )
             leaked = [100 * (success - 0.5) for success in reached]
             use = [100 * useful[e].value for e in epsilons]
             right.plot(leaked, use, color=colour, marker="o", ms=4, label=curve.attack)
@@ -177,6 +185,8 @@ def _draw_leakage(setting: Setting, curves: list[Curve], useful: dict[float, Mea
         )
         left.axhline(0.5, color="#777777", linestyle=":", label="guessing")
         left.set(xscale="log", xlabel="epsilon", ylabel="accuracy of the attack", ylim=(0.45, 1.03))
+        left.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+        left.minorticks_off()
         left.legend(fontsize=7, frameon=False)
         right.set(xlabel="leakage: accuracy of the attack above 50%, points", ylabel="accuracy of a classifier, %")
         right.legend(fontsize=7, frameon=False, loc="lower right")
