@@ -66,9 +66,8 @@ figures: $(VENV)/base ## the figures that the documents quote
 results: $(VENV)/dev ## docs/results.md and its pictures; DATA=folder for the real data sets
 	@$(BIN)/python experiments/results.py $(if $(DATA),--data $(DATA))
 
-learning: .venv-bench/done $(VENV)/dev ## the section of docs/results.md on learning from synthetic rows; DATA=folder
-	@OMP_NUM_THREADS=1 .venv-bench/bin/python experiments/synthetic.py $(if $(DATA),--data $(DATA))
-	@$(BIN)/python experiments/sampled_digits.py $(if $(DATA),--data $(DATA))
+learning: .venv-bench/done $(VENV)/dev ## tables and figures of RON-Gauss in docs/results.md; DATA=folder
+	@$(BIN)/sfumato reproduce rongauss $(if $(DATA),--data $(DATA))
 
 clean: ## remove everything that make made
 	@rm -rf $(VENV) .venv-bench demo-output .mypy_cache .ruff_cache

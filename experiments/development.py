@@ -1,6 +1,6 @@
 """How synthetic rows are shrunk and how many numbers they have: the choices, on the sets they were made on.
 
-Usage: python experiments/development.py --data FOLDER [--repetitions 10] [--only shrink|centring|dimension]
+Usage: python experiments/development.py --data FOLDER [--repetitions 10] [--only shrink|learners|centring|dimension]
 Sets: scikit-learn's digits, breast cancer, wine and diabetes; buzz, adult and madelon from the folder, if there is one.
 A model learns from synthetic rows and is tested on real ones. These scores were looked at: other sets have others.
 """
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from sklearn import datasets
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from learning_tasks import Lesson, accuracy, learner
 from sfumato.columns import Category, Flag, Real
 from sfumato.guarantee import Guarantee
 from sfumato.labels import Kind
@@ -149,8 +150,8 @@ def _adult(frame: Any) -> tuple[dict[str, Any], list[Any]]:
     return cells, columns
 
 
-def score(task: Task, repetition: int, promise: Guarantee, **recipe: Any) -> float:
-    """Accuracy, or 1 less the error in standard deviations; the same split, W and noise for the same repetition."""
+def lesson(task: Task, repetition: int, promise: Guarantee, **recipe: Any) -> tuple[Lesson, Any]:
+    """Synthetic rows of three quarters, the other quarter in their space and its labels; all from the repetition."""
     order = np.random.default_rng(1000 + repetition).permutation(task.table.num_rows)
     train, test = order[: 3 * order.size // 4], order[3 * order.size // 4 :]
     made = release(
@@ -161,15 +162,20 @@ def score(task: Task, repetition: int, promise: Guarantee, **recipe: Any) -> flo
         secret=Secret.for_testing(repetition),
     )
     made = made.sample(min(made.rows, 20_000), repetition)
-    rows, labels, truth = made.array(), made.labels(), task.labels[test]
-    placed = made.transform(task.table.take(test))
+    return Lesson(made.array(), made.labels(), made.transform(task.table.take(test))), task.labels[test]
+
+
+def score(task: Task, repetition: int, promise: Guarantee, **recipe: Any) -> float:
+    """Accuracy, or 1 less the error in standard deviations; the same split, W and noise for the same repetition."""
+    given, truth = lesson(task, repetition, promise, **recipe)
     if task.kind == "classes":
-        if len(set(labels.tolist())) == 1:
-            return float(np.mean(truth == labels[0]))
-        return float(LogisticRegression(max_iter=500).fit(rows, labels).score(placed, truth))
-    found = np.clip(Ridge(alpha=1e-3).fit(rows, labels).predict(placed), task.schema.columns[-1].low, np.inf)
-    found = np.minimum(found, task.schema.columns[-1].high)
+        return accuracy(LogisticRegression(max_iter=500), given, len(given.rows), truth)
+    found = np.clip(Ridge(alpha=1e-3).fit(given.rows, given.labels).predict(given.tests), *_ends(task))
     return 1 - float(np.sqrt(np.mean(np.square(found - truth))) / truth.std())
+
+
+def _ends(task: Task) -> tuple[float, float]:
+    return task.schema.columns[-1].low, task.schema.columns[-1].high
 
 
 def _interval(values: Any) -> str:
@@ -191,6 +197,21 @@ def shrinking(name: str, task: Task, repetitions: int) -> None:
             line = f"{name:22} {centring:8} epsilon {epsilon:<4g} none {np.mean(found['none']):6.3f}"
             line += f"   linear - none {_interval(found['linear'] - found['none'])}"
             print(f"{line}   spectrum - linear {_interval(found['spectrum'] - found['linear'])}", flush=True)
+
+
+def learners(name: str, task: Task, repetitions: int) -> None:
+    """Two learners beside each other: what none and spectrum add to linear shrinking of classes."""
+    for epsilon in (1.0, 0.1) if task.kind == "classes" else ():
+        promise, line = Guarantee(epsilon=epsilon, delta=_DELTA), f"{name:22} epsilon {epsilon:<4g}"
+        for learnt in ("logistic", "quadratic"):
+            found = {}
+            for shrink in ("linear", "none", "spectrum"):
+                given = [lesson(task, i, promise, noise="gaussian", shrink=shrink) for i in range(repetitions)]
+                found[shrink] = np.array([accuracy(learner(learnt, 1)[0], g, len(g.rows), truth) for g, truth in given])
+            line += f"   {learnt}: linear {np.mean(found['linear']):.3f}"
+            for other in ("none", "spectrum"):
+                line += f"  {other} - linear {_interval(found[other] - found['linear'])}"
+        print(line, flush=True)
 
 
 def centrings(name: str, task: Task, repetitions: int) -> None:
@@ -221,16 +242,19 @@ def dimensions(name: str, task: Task, repetitions: int) -> None:
         print(line, flush=True)
 
 
+TABLES = ((shrinking, "shrink"), (learners, "learners"), (centrings, "centring"), (dimensions, "dimension"))
+
+
 def main() -> None:
     """Print the tables; * marks the dimension that the rule takes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--only", choices=("shrink", "centring", "dimension"))
+    parser.add_argument("--only", choices=[called for _, called in TABLES])
     options = parser.parse_args()
     warnings.filterwarnings("ignore")  # of solvers that want more steps
     tasks = {name: cache(make) for name, make in [*_bundled(), *(_stored(options.data) if options.data else ())]}
-    for table, called in ((shrinking, "shrink"), (centrings, "centring"), (dimensions, "dimension")):
+    for table, called in TABLES:
         if options.only in (None, called):
             for name, make in tasks.items():
                 table(name, make(), options.repetitions)
