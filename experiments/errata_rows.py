@@ -16,7 +16,7 @@ from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.calibration import least_epsilon, least_level
 from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian
 from sfumato.moments import Geometry, NoiseLaw, distance_variance
-from simulation import images, noise
+from simulation import pieces
 
 Floats = NDArray[np.float64]
 TABLE_1 = ((3, 2, 0.9441), (10, 3, 0.9082), (50, 10, 0.6954), (100, 20, 0.6927))  # d, k, accuracy, element-wise
@@ -115,13 +115,10 @@ def printed_variance(squared: float, k: int, variance: float) -> float:
 
 def claim_7(setting: Setting) -> Iterator[Part]:
     """Printed, true and simulated variances."""
-    rows, squared, v = [], 16.0, np.full(16, 1.0)
+    rows, squared = [], 16.0
     for k, scale in ((2, 0.2), (2, 1.0), (20, 0.2), (20, 1.0)):
         rng, count = setting.rng(f"{k} {scale}"), 100_000
-        w = images("gaussian", v, k, count, rng)
-        z = w + scale * (noise("laplace", w.shape, rng) - noise("laplace", w.shape, rng))
-        found = np.sum(z * z, axis=1) - 2 * k * scale**2
-        seen = Measured.of((found - squared) ** 2)
+        seen = Measured.of(pieces(("gaussian", 16, k), "laplace", count, rng).errors(squared, scale) ** 2)
         true = distance_variance(squared, NoiseLaw("laplace", scale), Geometry("gaussian", 16, k))
         printed = printed_variance(squared, k, scale**2)
         rows.append([k, scale, printed, true, seen, printed / true, 2 * k * (7 * scale**4 - scale**2)])
