@@ -10,12 +10,11 @@ project = "sfumato"
 author = "The sfumato authors"
 html_title = "sfumato"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "docstrings", "offline"]
 root_doc = "docs/index"
 include_patterns = ["docs/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/results.md"]
 exclude_patterns = [".*", "site", "src", "tests", "dist", "demo-output", "reproduced", "playground"]  # not even walked
 
-suppress_warnings = ["toc.empty_glob"]  # errata.md is there once `sfumato reproduce` has made it
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -31,6 +30,8 @@ html_static_path = ["_static"]
 html_css_files = ["sfumato.css"]
 html_extra_path = ["_root"]  # the index.html that leads to this one
 html_copy_source = False
+html_show_search_summary = False  # a summary is fetched, which browsers refuse for files
+html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1b6ca8", "color-brand-content": "#1b6ca8"},

@@ -5,6 +5,8 @@ Docstrings here are plain text for people who read code. What they use is little
 """
 
 import ast
+import functools
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +16,8 @@ from typing import Any
 SOURCE = Path(__file__).parent.parent / "src" / "sfumato"
 LABEL = re.compile(r"(Formal guarantee|Guarantee|Assumes|Error|Exactness|Reference|Raises):\s+")
 GUARANTEE = re.compile(r"^(Formal guarantee|Guarantee): ", re.MULTILINE)
-# ``name : text``, or ``name   text`` where lines that go on are indented
+_NUMBERED = re.compile(r"(?:\d+\.|\([a-z]\)) ")
+# ``name : text``, or ``name   text``; lines that go on are indented
 _FIELD = re.compile(r"([\w`][\w`, *-]*?)(?:\s+:\s+|\s{3,})(\S.*)")
 
 
@@ -26,20 +29,16 @@ class Promise:
     name: str  # empty for the module itself
     text: str
 
-    @property
-    def whole(self) -> str:
-        """The name that Python knows it by."""
-        return f"sfumato.{self.module}{'.' if self.name else ''}{self.name}"
 
-
-def promises(source: Path = SOURCE) -> list[Promise]:
+@functools.cache
+def promises(source: Path = SOURCE) -> tuple[Promise, ...]:
     """Every guarantee that a docstring of the package states, in the order of the modules' names."""
-    found = []
+    found = list[Promise]()
     for path in sorted(source.rglob("*.py")):
         module = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
         tree = ast.parse(path.read_text())
         found += [Promise(module, name, text) for name, text in _stated(tree)]
-    return found
+    return tuple(found)
 
 
 def _stated(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -80,31 +79,25 @@ def restructured(docstring: str) -> list[str]:
 
 
 def _parts(lines: list[str]) -> Iterator[list[str]]:
-    """A paragraph, cut where a label or a list of names begins."""
-    here: list[str] = []
-    listed = False
-    for line in lines:
-        begins = _FIELD.fullmatch(line) is not None or (bool(here) and LABEL.match(line) is not None)
-        indented = line.startswith(" ")
-        if here and (begins or (listed and not indented)):
-            yield _part(here, listed=listed)
-            here, listed = [], False
-        here.append(line)
-        listed = listed or _FIELD.fullmatch(line) is not None
-    yield _part(here, listed=listed)
+    """A paragraph, cut where a label, a number or a name of a list begins."""
+    named = [_FIELD.fullmatch(line) is not None for line in lines]
+    following = [*zip(lines[1:], named[1:], strict=True), ("", True)]
+    named = [n and (goes_on or line.startswith(" ")) for n, (line, goes_on) in zip(named, following, strict=True)]
+    starts = [i for i, line in enumerate(lines) if not i or named[i] or LABEL.match(line) or _NUMBERED.match(line)]
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        yield _part(lines[start:end], listed=named[start])
 
 
 def _part(lines: list[str], *, listed: bool) -> list[str]:
-    if listed:
-        found = _FIELD.fullmatch(lines[0])
-        assert found is not None
-        return [f":{_escaped(found[1])}: {_escaped(' '.join([found[2], *(line.strip() for line in lines[1:])]))}"]
-    text = "\n".join(lines)
+    found = _FIELD.fullmatch(lines[0]) if listed else None
+    if found:
+        name = found[1] if "`" in found[1] else f"``{found[1]}``"
+        return [f":{name}: {_escaped(' '.join([found[2], *(line.strip() for line in lines[1:])]))}"]
     if all(line.startswith("    ") for line in lines):
         return ["::", "", *lines]
+    text = " ".join(line.strip() for line in lines)
     label = LABEL.match(text)
-    shown = f"**{label[1]}:** " if label else ""
-    return [shown + _escaped(" ".join(line.strip() for line in text[label.end() if label else 0 :].split("\n")))]
+    return [f"**{label[1]}:** {_escaped(text[label.end() :])}" if label else _NUMBERED.sub(r"\\\g<0>", _escaped(text))]
 
 
 def _escaped(text: str) -> str:
@@ -126,7 +119,7 @@ def setup(app: Any) -> dict[str, bool]:
         required_arguments = 1
 
         def run(self) -> list[Any]:
-            return self.parse_text_to_nodes("\n".join(page(self.arguments[0])))
+            return self.parse_text_to_nodes("\n".join(page(self.arguments[0])), allow_section_headings=True)
 
     app.add_directive("guarantees", Guarantees)
     app.connect("autodoc-process-docstring", _processed)
@@ -134,11 +127,20 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def page(which: str) -> Iterator[str]:
-    """The lines of a list of guarantees."""
+    """The lines of a list of guarantees: a section for each module, its own first."""
     chosen = [p for p in promises() if p.module.startswith("mechanisms.") == (which == "mechanisms")]
-    for promise in chosen:
-        yield f"``{promise.whole}``"
-        yield from (f"   {line}" for line in restructured(promise.text))
+    for module, stated in itertools.groupby(chosen, lambda p: p.module):
+        title = module.removeprefix("mechanisms.")
+        yield from (title, "-" * len(title), "", *restructured(_first_line(module)))
+        for promise in stated:
+            lines = restructured(promise.text)
+            yield from lines if not promise.name else (f"``{promise.name}``", *(f"   {line}" for line in lines))
+
+
+def _first_line(module: str) -> str:
+    path = SOURCE / Path(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
 
 
 def _processed(*event: Any) -> None:
