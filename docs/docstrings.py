@@ -60,9 +60,9 @@ def _documented(node: ast.AST, inside: str) -> Iterator[tuple[str, str]]:
 
 
 def _paragraph(text: str) -> str:
-    """Up to a blank line or another label at the margin."""
+    """Up to a blank line, or another label or a name at the margin."""
     lines = text.split("\n")
-    ends = [i for i, line in enumerate(lines) if i and (not line.strip() or LABEL.match(line))]
+    ends = [i for i, line in enumerate(lines) if i and (not line.strip() or LABEL.match(line) or _FIELD.match(line))]
     return "\n".join(lines[: ends[0]] if ends else lines)
 
 
@@ -92,7 +92,7 @@ def _part(lines: list[str], *, listed: bool) -> list[str]:
     found = _FIELD.fullmatch(lines[0]) if listed else None
     if found:
         name = found[1] if "`" in found[1] else f"``{found[1]}``"
-        return [f":{name}: {_escaped(' '.join([found[2], *(line.strip() for line in lines[1:])]))}"]
+        return [name, f"   {_escaped(' '.join([found[2], *(line.strip() for line in lines[1:])]))}"]
     if all(line.startswith("    ") for line in lines):
         return ["::", "", *lines]
     text = " ".join(line.strip() for line in lines)

@@ -169,7 +169,7 @@ def test_a_guarantee_is_collected_whole_and_ends_where_it_ends(tmp_path):
     (tmp_path / "a.py").write_text(
         '"""A.\n\nFormal guarantee: all of it,\nand\n\nthe rest.\n"""\n\n\n'
         'class B:\n    def c(self):\n        """C.\n\n        Guarantee: of c,\n        two lines.\n'
-        '        Error: none.\n        """\n\n\ndef d():\n    """No guarantee here."""\n'
+        '        name : of it\n        Error: none.\n        """\n\n\ndef d():\n    """No guarantee here."""\n'
     )
     assert [(p.module, p.name, p.text) for p in docstrings.promises(tmp_path)] == [
         ("a", "", "Formal guarantee: all of it,\nand\n\nthe rest."),
@@ -182,8 +182,8 @@ def test_a_guarantee_is_collected_whole_and_ends_where_it_ends(tmp_path):
     [
         ("|x| <= a_ * ``code_`` of `b`", [r"\|x\| <= a\_ \* ``code_`` of \`b\`"]),
         ("Guarantee: yes,\nand no.\nError: none", ["**Guarantee:** yes, and no.", "", "**Error:** none"]),
-        ("a   : one,\n      two\nbc  : three", [":``a``: one, two", "", ":``bc``: three"]),
-        ("``x``   left\n``y``   right", [":``x``: left", "", ":``y``: right"]),
+        ("a   : one,\n      two\nbc  : three", ["``a``", "   one, two", "", "``bc``", "   three"]),
+        ("``x``   left\n``y``   right", ["``x``", "   left", "", "``y``", "   right"]),
         ("e1 : e2 = 1 : 2 is\nno list of names", ["e1 : e2 = 1 : 2 is no list of names"]),
         ("1. first\n2. second,\n   long", [r"\1. first", "", r"\2. second, long"]),
         ("see\n\n    x = y_z\n\nthere", ["see", "", "::", "", "    x = y_z", "", "there"]),
