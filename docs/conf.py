@@ -21,6 +21,7 @@ autodoc_typehints = "signature"
 maximum_signature_line_length = 88
 
 # Blocks of commands are copied without their prompts and without what they print.
+copybutton_selector = ":not(.highlight-text) > div.highlight > pre"  # what is printed has no button
 copybutton_prompt_text = "$ "
 copybutton_here_doc_delimiter = "END"
 copybutton_line_continuation_character = "\\"
