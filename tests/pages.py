@@ -80,29 +80,36 @@ def played(step: Step, names: dict[str, object], path: str) -> str:
 
 
 def _commanded(command: str, path: str) -> tuple[int, str]:
+    """Exit code and all that was told; our own commands run in this process, which is quicker."""
     words = shlex.split(command.replace("\\\n", " "), comments=True)
     if words[0] != "sfumato" or {"|", "&&", ";"} & set(words):
-        done = subprocess.run(  # noqa: S603 - our own pages
-            ["bash", "-c", f"set -e\n{command}\npwd"],  # noqa: S607
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"PATH": path},
-            check=False,
-        )
-        *lines, folder = done.stdout.splitlines() or [""]
-        if done.returncode == 0:
-            os.chdir(folder)
-        return done.returncode, "\n".join(lines)
-    out = err = io.StringIO()
-    if ">" in words:
-        words, out = words[:-2], Path(words[-1]).open("w")  # noqa: SIM115 - closed below
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = main(words[1:])
-    told = err.getvalue()
-    if out is not err:
-        out.close()
-    return status, told
+        return _in_shell(command, path)
+    file = Path(words[-1]) if words[-2:-1] == [">"] else None
+    out, told = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(told if file is None else out), contextlib.redirect_stderr(told):
+        try:
+            status = main(words[1:] if file is None else words[1:-2])
+        except SystemExit as ended:  # a command line that is none
+            status = int(ended.code or 0)
+    if file is not None:
+        file.write_text(out.getvalue())
+    return status, told.getvalue()
+
+
+def _in_shell(command: str, path: str) -> tuple[int, str]:
+    done = subprocess.run(  # noqa: S603 - our own pages
+        ["bash", "-c", f"set -e\n{command}\npwd"],  # noqa: S607
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"PATH": path},
+        check=False,
+    )
+    if done.returncode:
+        return done.returncode, done.stdout
+    *lines, folder = done.stdout.splitlines()
+    os.chdir(folder)
+    return 0, "\n".join(lines)
 
 
 def masked(text: str) -> str:
