@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
 import pages
 import sfumato
@@ -129,6 +130,10 @@ def test_the_tutorial_knows_the_true_numbers():
     car, region = table["car"].to_numpy(), np.array(table["region"].to_pylist())
     apart = np.sum((readings[:, 0] - readings[:, 1]) ** 2) + (car[0] != car[1]) + 2 * (region[0] != region[1])
     assert f"The true number is {apart:.1f}. Only" in PAGES["tutorial.md"]
+    regions = [region == name for name in ("north", "south", "east")]
+    rows = np.vstack([readings, car, *regions]).T
+    sizes = sorted(np.bincount(KMeans(3, n_init=10, random_state=0).fit(rows).labels_))
+    assert "clusters of {}, {} and {:,} households".format(*sizes) in " ".join(PAGES["tutorial.md"].split())
     assert f"The true number is {(car & (table['kwh_2300'].to_numpy() > 1)).sum()}. [" in PAGES["tutorial.md"]
 
 
