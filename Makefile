@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark bench peers figures results learning clean
+.PHONY: help demo test lint types slow spark docs bench peers figures results learning clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -54,6 +54,14 @@ $(VENV)/spark: $(VENV)/dev
 spark: $(VENV)/spark ## the tests of the Spark engine; needs Java (Debian: default-jre-headless)
 	@SFUMATO_NEEDS_SPARK=1 $(BIN)/python -m pytest -m spark tests/test_spark.py
 
+$(VENV)/docs: $(VENV)/base
+	@$(PIP) install -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/docs ## the documentation as a static site, in site/; open site/index.html
+	@$(BIN)/python -m sphinx -q -W --keep-going -E -d $(VENV)/doctrees -c docs . site
+	@echo "site/index.html"
+
 bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
 	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)
 
@@ -70,4 +78,4 @@ learning: .venv-bench/done $(VENV)/dev ## tables and figures of RON-Gauss in doc
 	@$(BIN)/sfumato reproduce rongauss $(if $(DATA),--data $(DATA))
 
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench demo-output .mypy_cache .ruff_cache
+	@rm -rf $(VENV) .venv-bench demo-output playground site .mypy_cache .ruff_cache

@@ -15,11 +15,7 @@ DOCUMENTS = [
     "CHANGELOG.md",
     "SECURITY.md",
     "CONTRIBUTING.md",
-    "docs/architecture.md",
-    "docs/mathematics.md",
-    "docs/queries.md",
-    "docs/file-format.md",
-    "docs/results.md",
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
 ]
 
 

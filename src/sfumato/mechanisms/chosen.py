@@ -36,8 +36,9 @@ _CANDIDATES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSketch:
-    """The recipe: ``choice`` is the part of epsilon that choosing costs; the rest is for the sketch.
+    """The recipe: a sketch whose dimension is chosen from the private data.
 
+    choice     : the part of epsilon that choosing costs; the rest is for the sketch.
     candidates : dimensions to choose from; left out, up to 12 between 1 and the number of columns.
     sketch     : everything but the dimension.
     """

@@ -37,7 +37,7 @@ _MOST_COLUMNS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """The recipe.
+    """The recipe: every record becomes its noisy place within principal components that were found privately.
 
     dimension : how many components are kept, so how many numbers each record becomes.
     split     : the share of the budget that finding them costs: of epsilon with Laplace noise, of (sensitivity over

@@ -49,7 +49,7 @@ _GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covariance:
-    """The recipe.
+    """The recipe: sums of squares and products of the columns, with noise, or a Gaussian sketch of them.
 
     centred : about the mean of the rows; otherwise about the middle of their bounds, which is public and costs nothing.
     rows    : how many rows a sketch has; for noise='sketch' only.

@@ -39,7 +39,7 @@ _NARROWEST = 1e-100  # widths beyond this, or its reciprocal, could overflow or 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyDistances:
-    """The recipe."""
+    """The recipe: the squared distances between all pairs of records, with noise on each."""
 
     noise: Noise = "gaussian"
 

@@ -75,7 +75,7 @@ def rows_for(distortion: float, failure_probability: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSketch:
-    """The recipe: how many rows, by themselves or from the wanted accuracy of a cut.
+    """The recipe: Gaussian rows that know the weight of every cut; as many as given, or as an accuracy needs.
 
     rows                : how many Gaussian rows are published; r times as many numbers as there are vertices.
     distortion,

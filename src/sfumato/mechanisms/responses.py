@@ -41,7 +41,10 @@ _COMPOSED = 4096  # values beyond which the pure epsilons are added up: exact co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomizedResponse:
-    """The recipe. It has no options: the schema and the guarantee settle everything."""
+    """The recipe: flags and categories, each the truth or, with a known probability, another answer.
+
+    It has no options: the schema and the guarantee settle everything.
+    """
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedResponses":
         """Check that the promise can be kept, before any data is read."""

@@ -39,7 +39,7 @@ _SINGLE = 12  # numbers up to 2^12 noise scales are published in single precisio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """The recipe.
+    """The recipe: every record becomes a few noisy numbers that keep the distances between records.
 
     dimension  : how many numbers each record becomes; left out, as many as it has encoded columns.
     projection : left out, ``sparse`` (CountSketch) to a given dimension and ``identity`` without one.

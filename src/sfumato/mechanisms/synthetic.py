@@ -50,7 +50,7 @@ CLASSES_SHOWN = "classes are public here: the class of a record, and how many re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthetic:
-    """The recipe.
+    """The recipe: synthetic rows, drawn from a private Gaussian model of projected records.
 
     dimension    : how many numbers a synthetic row has, at most the number of encoded columns beside the label; left
                    out, what ``breadth`` says of public facts, among them ``expected_rows``: how many records the owner
