@@ -108,7 +108,10 @@ def _ridges(n: int, rows: int) -> tuple[float, float]:
 def _cut_errors(case: graphs.Case, sets: Floats, rows: int, luck: tuple[Setting, int]) -> Floats:
     setting, repeats = luck
     secrets, truths = setting.secrets(f"rows {rows}"), case.cuts(sets)
-    promise, recipe = Guarantee(epsilon=EPSILON, delta=DELTA, unit="edge"), GraphSketch(rows=rows, vertices=1000)
+    promise, recipe = (
+        Guarantee(epsilon=EPSILON, delta=DELTA, unit="edge"),
+        GraphSketch(rows=rows, vertices=case.graph.vertices),
+    )
     made = (
         release(case.edges, schema=None, mechanism=recipe, guarantee=promise, secret=next(secrets))
         for _ in range(repeats)

@@ -275,12 +275,12 @@ def draw(path: Path, results: list[tuple[Case, Scores]], epsilons: tuple[float, 
                     axes.plot(list(known), list(known.values()), color=colour, marker="o", markersize=3, label=name)
                 axes.axhline(1.0, color="#999999", linewidth=0.8, linestyle=":")
                 axes.set(xscale="log", yscale="log")
+                axes.minorticks_off()
                 axes.set_title(f"{case.name}: {kind}", fontsize=8)
             row[0].set_ylabel("relative error")
         for axes in panels[-1]:
             axes.set_xlabel("epsilon")
             axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
-            axes.minorticks_off()
         panels[0][0].legend(fontsize=7, frameon=False)
 
 
@@ -304,9 +304,10 @@ of one kind overlap (those of highest degrees are nested), so the bars of one re
 are over releases."""
 
 VERDICT = """\
-Settings in which the sketch with the exact w beats both baselines: {won}. So "accurate answers for all cuts" is true of
-single vertices, whose cuts are their degrees; the more balanced a cut, the more accurate is randomized response on
-every pair, where a graph has few enough vertices for it. {theirs}"""
+Settings in which the sketch with the exact w beats both baselines: {won}. So "accurate answers for all cuts" is nearest
+to true for single vertices, whose cuts are their degrees; the more balanced a cut, the more accurate is randomized
+response on every pair, where a graph has few enough vertices for it. Where a median above is over 1, no answer is of
+use. {theirs}"""
 
 
 def ridges(_: Setting) -> Iterator[Part]:
