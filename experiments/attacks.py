@@ -4,47 +4,78 @@ Noise comes from testing secrets, so that the numbers can be had again.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from learning import prose
+from learning import few, prose
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from sfumato.audit import linkage, reconstruction, targets
-from sfumato.audit.success import Curve
-from sfumato.audit.targets import Case
+from sfumato.audit.success import Curve, Point
+from sfumato.audit.targets import Case, Secrets
 from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.columns import Real
 from sfumato.pictures import draw_attacks
 from sfumato.schema import Schema
 
 USERS = 1000
+Often = tuple[int, int]  # repetitions in a full and in a quick run
+OFTEN: Often = (8, 3)
 ADULT = {"age": 120, "fnlwgt": 1_500_000, "education-num": 20, "capital-gain": 100_000, "capital-loss": 10_000}
 ADULT |= {"hours-per-week": 100}
 
 
-def curve_table(name: str, curves: Sequence[Curve], runs: int, trials: int) -> Table:
-    """Curves over the same epsilons as one table: success, at least with the error that ``trials`` guesses have."""
-    epsilons = [p.epsilon for p in curves[0].points]
+Repeated = Sequence[Sequence[Curve]]  # the same curves from repetitions with data, projections and noise of their own
 
-    def cell(success: float, error: float, count: int) -> Measured:
-        share = (success * count + 1) / (count + 2)
-        return Measured(success, max(error, math.sqrt(share * (1 - share) / (count + 2))), runs)
 
-    rows = [
-        [
-            f"{c.attack}, {c.against}",
-            *(cell(p.success, p.error, trials) for p in c.points),
-            cell(c.unprotected, 0.0, max(1, trials // runs)),
-            c.chance,
-        ]
-        for c in curves
-    ]
-    bound = ["*the bound*", *(p.bound for p in curves[0].points), None, None]
+def cell(values: Sequence[float], trials: int) -> Measured:
+    """The mean of repetitions; its error is at least that of ``trials`` guesses in all, and two more."""
+    plain = few(np.asarray(values, float))
+    share = (plain.value * trials + 1) / (trials + 2)
+    least = math.sqrt(share * (1 - share) / (trials + 2))
+    return replace(plain, error=max(plain.error, least) if math.isfinite(plain.error) else least)
+
+
+def curve_table(name: str, found: Repeated, trials: int) -> Table:
+    """Curves over the same epsilons as one table: success, with errors over repetitions of so many guesses each."""
+    epsilons, total = [p.epsilon for p in found[0][0].points], trials * len(found)
+    rows = []
+    for some in zip(*found, strict=True):
+        reached = [cell([c.points[i].success for c in some], total) for i in range(len(epsilons))]
+        unprotected, chance = cell([c.unprotected for c in some], total), float(np.mean([c.chance for c in some]))
+        rows.append([f"{some[0].attack}, {some[0].against}", *reached, unprotected, chance])
+    bound = ["*the bound*", *(p.bound for p in merged(found, trials)[0].points), None, None]
     head = ["attack", *(f"epsilon {e:g}" for e in epsilons), "unprotected", "guessing"]
     return Table(name, head, [*rows, bound], dict.fromkeys(head, ".3f"))
+
+
+def merged(found: Repeated, trials: int) -> list[Curve]:
+    """The means of curves from several repetitions."""
+
+    def mean(some: Sequence[Curve], place: int) -> Point:
+        points = [c.points[place] for c in some]
+        reached = cell([p.success for p in points], trials * len(some))
+        return Point(points[0].epsilon, reached.value, reached.error, float(np.mean([p.bound for p in points])))
+
+    return [
+        replace(
+            some[0],
+            chance=float(np.mean([c.chance for c in some])),
+            unprotected=float(np.mean([c.unprotected for c in some])),
+            points=tuple(mean(some, place) for place in range(len(some[0].points))),
+        )
+        for some in zip(*found, strict=True)
+    ]
+
+
+def repeated(setting: Setting, what: str, often: Often, make: Callable[[int, Secrets], list[Curve]]) -> Repeated:
+    """Curves from several seeds; each repetition has secrets of its own."""
+    rng, secrets = setting.rng(what), setting.secrets(what)
+    return [make(int(rng.integers(2**31)), lambda: next(secrets)) for _ in range(setting.often(*often))]
 
 
 def adult(path: Path) -> Case:
@@ -81,14 +112,13 @@ def rotated(case: Case, rng: np.random.Generator, count: int) -> tuple[Measured,
         victim = MultiplicativePerturbation.rotation(rows.shape[1], rng)
         found = reconstruction.column_attacks(rows, victim.publish(rows), victim.matrix, int(rng.integers(2**31)))
         shares.append((found["ICA"].recovered, found["known pairs"].recovered))
-    ica, pairs = np.mean(shares, axis=0)
-    trials = count * rows.shape[1]
-    return Measured.share(round(ica * trials), trials), Measured.share(round(pairs * trials), trials)
+    ica, pairs = (cell(column, count * rows.shape[1]) for column in np.array(shares).T)
+    return ica, pairs
 
 
 def rotations(setting: Setting) -> Iterator[Part]:
     """Where ICA works on bare rotations, and where it does not."""
-    count, path = setting.often(5, 2), setting.file("adult.parquet")
+    count, path = setting.often(*OFTEN), setting.file("adult.parquet")
     yield prose(f"""Columns recovered (correlation above 0.9) from {count} random rotations without noise. ICA finds
     independent directions, not columns: it needs columns that are nearly independent, and neighbouring pixels are far
     from it. The first grid of pixels (every third in both directions), and kurtosis as the contrast, were chosen by
@@ -109,27 +139,27 @@ def columns(setting: Setting) -> Iterator[Part]:
     likeliest bits behind noise, sketches and randomized response. *Unprotected*: the same attack on a rotation
     or projection without noise. *The bound*: what no attack can exceed ([mathematics.md](mathematics.md),
     section 15). Delta is 0.""")
-    few, secrets = setting.often(5, 2), setting.secrets("columns")
     case = targets.pixels()
     epsilons = (0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
-    seed = int(setting.rng("seed").integers(2**31))
-    found = reconstruction.columns(case, epsilons, repeats=few, seed=seed, secrets=lambda: next(secrets))
-    size = case.encoded().shape[1]
-    yield f"{found[0].data}: {found[0].measure}"
-    yield curve_table("columns recovered", found[:3], few, few * size)
-    yield f"{found[3].data}: {found[3].measure}"
-    yield curve_table("correlation", found[3:], few, few * case.rows)
-    bits = targets.fair_bits(500, 10, setting.rng("bits"))
-    guessed = reconstruction.bits(
-        bits, (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), repeats=few, seed=seed, secrets=lambda: next(secrets)
-    )
-    yield f"{guessed[0].data}: {guessed[0].measure}"
-    yield curve_table("bits", guessed, few, few * 5000)
-    draw_attacks(
-        setting.picture("attacks-reconstruction.svg"),
-        "Reconstruction: success against epsilon, bars of two standard errors",
-        [*found, *guessed],
-    )
+
+    def attacked(seed: int, secrets: Secrets) -> list[Curve]:
+        return reconstruction.columns(case, epsilons, repeats=1, seed=seed, secrets=secrets)
+
+    def guessed(seed: int, secrets: Secrets) -> list[Curve]:
+        bits = targets.fair_bits(500, 10, np.random.default_rng(seed))
+        return reconstruction.bits(bits, (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), repeats=1, seed=seed, secrets=secrets)
+
+    found, bits = (repeated(setting, name, OFTEN, make) for name, make in (("columns", attacked), ("bits", guessed)))
+    shares, means, size = [f[:3] for f in found], [f[3:] for f in found], case.encoded().shape[1]
+    yield f"{found[0][0].data}: {found[0][0].measure}"
+    yield curve_table("columns recovered", shares, size)
+    yield f"{found[0][3].data}: {found[0][3].measure}"
+    yield curve_table("correlation", means, case.rows)
+    yield f"{bits[0][0].data}: {bits[0][0].measure}"
+    yield curve_table("bits", bits, 5000)
+    drawn = merged(shares, size) + merged(means, case.rows) + merged(bits, 5000)
+    title = "Reconstruction: success against epsilon, bars of two standard errors"
+    draw_attacks(setting.picture("attacks-reconstruction.svg"), title, drawn)
     yield Picture("attacks-reconstruction.svg", "success of reconstruction against epsilon")
     yield prose("""Randomized response of one bit meets its bound; whole records behind noise stay hidden far beyond
     the epsilons that the bound alone would vouch for.""")
@@ -137,27 +167,32 @@ def columns(setting: Setting) -> Iterator[Part]:
 
 def links(setting: Setting) -> Iterator[Part]:
     """Which row is somebody's."""
-    people = users(setting.file("msweb_pairs.parquet"), setting.rng("users"))
-    asked = setting.often(300, 100)
-    yield prose(f"""{people.name}, 1,000 users: which row belongs to somebody of whom 4 flags are known (Narayanan and
+    path, asked = setting.file("msweb_pairs.parquet"), setting.often(300, 100)
+    kind = "Generated users" if path is None else "Users of MS-Web, by the areas they saw"
+    yield prose(f"""{kind}, 1,000 at a time: which row belongs to somebody of whom 4 flags are known (Narayanan and
     Shmatikov 2008), for {asked} targets; where one value is protected, and where a whole record is. *Unprotected*:
     the same on the bits.""")
-    few, secrets = setting.often(5, 2), setting.secrets("links")
-    known = linkage.Knowledge.of(
-        linkage.true_bits(people), known=4, targets=asked, seed=int(setting.rng("known").integers(2**31))
-    )
     drawn: list[Curve] = []
     for unit, epsilons in (("attribute", (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)), ("record", (0.5, 1.0, 2.0, 4.0, 8.0))):
-        found = linkage.curves(people, epsilons, known, unit=unit, repeats=few, secrets=lambda: next(secrets))
-        yield f"One {'value' if unit == 'attribute' else unit} protected: {found[0].measure}"
-        yield curve_table(f"linkage, {unit}", found, few, asked)
-        drawn += found
+
+        def linked(seed: int, secrets: Secrets, unit: Any = unit, epsilons: Any = epsilons) -> list[Curve]:
+            people = users(path, np.random.default_rng(seed))
+            known = linkage.Knowledge.of(linkage.true_bits(people), known=4, targets=asked, seed=seed)
+            return linkage.curves(people, epsilons, known, unit=unit, repeats=1, secrets=secrets)
+
+        found = repeated(setting, unit, OFTEN, linked)
+        yield f"One {'value' if unit == 'attribute' else unit} protected: {found[0][0].measure}"
+        yield curve_table(f"linkage, {unit}", found, asked)
+        drawn += merged(found, asked)
     picture = setting.picture("attacks-linkage.svg")
     draw_attacks(picture, "Linkage: success against epsilon, bars of two standard errors", drawn)
     yield Picture("attacks-linkage.svg", "success of linkage against epsilon")
-    yield prose("""With one value protected, somebody of whom four flags are known is found as often as without
-    protection from epsilon 8 on (randomized response: 4). With whole records protected he is found no more often than
-    by guessing, up to epsilon 8.""")
+    values, records = drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]
+    said = ", ".join(f"{c.points[-1].success:.0%} ({c.against})" for c in values)
+    most = max(p.success for c in records for p in c.points)
+    yield prose(f"""With one value protected and epsilon 8, {said} of those of whom four flags are known are found,
+    without protection {values[0].unprotected:.0%}. With whole records protected at most {most:.1%} are, up to epsilon
+    8; a guess finds 0.1%.""")
 
 
 PAPER = Paper(

@@ -1,6 +1,7 @@
 """Figures 1 to 3 of Chanyaswad et al.: error against dimension, membership inference, sampled digits."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,19 @@ from typing import Any
 import numpy as np
 
 import rivals
-from attacks import curve_table
-from learning import PUBLISHED, REAL, Found, Line, guess, learnt, measure, ours, prose, table
+from attacks import curve_table, merged, repeated
+from learning import PUBLISHED, REAL, Found, Line, few, guess, learnt, measure, ours, prose, table
 from learning_tasks import LABEL, Floats, Lesson, Task, accuracy, blog, diabetes, digits, learner, mnist, sports
 from page import Measured, Part, Picture, Setting, Table
 from sfumato.audit import membership, targets
 from sfumato.audit.membership import Game
 from sfumato.audit.success import Curve
-from sfumato.audit.targets import Case
+from sfumato.audit.targets import Case, Secrets
 from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pictures import figure
 from sfumato.pipeline import release
+from sfumato.secret import Secret
 
 LAPLACE, GAUSSIAN = "ours, Laplace noise", "ours, Gaussian noise"
 COLOURS = {PUBLISHED: "#c8553d", LAPLACE: "#2a9d5c", GAUSSIAN: "#1b6ca8"}
@@ -90,39 +92,49 @@ def _draw_dimensions(setting: Setting, name: str, beside: tuple[Found, ...], fou
         )
 
 
-def _game(setting: Setting) -> tuple[Game, str]:
-    """Half of a pool of records becomes a release; the attacker has as many others."""
-    there, seed = setting.file("dsa_sports.parquet"), int(setting.rng("game").integers(2**31))
+def _case(setting: Setting) -> tuple[Case, str, str]:
+    """Records, what their label is called, and what is to be said of them."""
+    there = setting.file("dsa_sports.parquet")
     if there is None:
-        return Game.of(targets.digits(), "digit", dimension=64, pool=800, seed=seed), "Digits stand in."
+        return targets.digits(), "digit", "Digits stand in."
     task = sports(there.parent, moving=True)
-    some = setting.rng("records").choice(len(task.columns), 3000, replace=False)
-    case = Case("dsa_sports, moving or not", task.table(some), task.schema)
+    some = setting.rng("records").choice(len(task.columns), 12_000, replace=False)
     told = "dsa_sports stands in for REALDISP, with two classes as in Table 4; 1,000 of its rows make a release."
-    return Game.of(case, LABEL, dimension=task.columns.shape[1], pool=2000, seed=seed), told
+    return Case("dsa_sports, moving or not", task.table(some), task.schema), LABEL, told
+
+
+def _game(case: Case, label: str, rng: np.random.Generator) -> Game:
+    """Half of a pool of records becomes a release; the attacker has half as many others."""
+    pool = 2 * min(1000, case.rows // 4)
+    some = replace(case, table=case.some(rng.choice(case.rows, pool + pool // 2, replace=False)))
+    width = len(case.schema.data_columns) - 1
+    return Game.of(some, label, dimension=width, pool=pool, seed=int(rng.integers(2**31)))
 
 
 def leakage(setting: Setting) -> Iterator[Part]:
     """Figure 2: membership inference against epsilon; use of the rows against what they leak."""
-    game, told = _game(setting)
+    case, label, told = _case(setting)
     yield prose(f"""The paper attacks its synthetic rows by shadow models (Shokri et al. 2017) and finds attacks near
     a guess up to epsilon 1.5, and 88% of use where the attack is less than 10 points above a guess. {told} Two
     attacks: the paper's, and a likelihood ratio that knows the model, as the paper leaves to others. *Unprotected*:
     shadow models against a classifier of the records themselves, as in the paper; the ratio against a model without
     noise. *The bound*: what no attack can exceed. Gaussian noise, delta = 1e-6.""")
     epsilons = (1.0, 16.0, 1000.0) if setting.quick else (0.5, 1.0, 1.5, 4.0, 16.0, 64.0, 1000.0)
-    runs, secrets = setting.often(20, 3), setting.secrets("membership")
-    curves = membership.curves(
-        game,
-        epsilons,
-        shadows=setting.often(10, 2),
-        runs=runs,
-        seed=int(setting.rng("attacks").integers(2**31)),
-        secrets=lambda: next(secrets),
-    )
-    yield curve_table("membership", curves, runs, runs * game.pool.size)
-    useful = {epsilon: usefulness(game, epsilon, setting) for epsilon in epsilons}
-    rows = [[epsilon, useful[epsilon], *(_leaks(c, epsilon, runs) for c in curves)] for epsilon in epsilons]
+    runs, shadows = setting.often(4, 2), setting.often(10, 2)
+    used: dict[float, list[float]] = {epsilon: [] for epsilon in epsilons}
+
+    def attacked(seed: int, secrets: Secrets) -> list[Curve]:
+        rng = np.random.default_rng(seed)
+        game = _game(case, label, rng)
+        for epsilon in epsilons:
+            used[epsilon] += [usefulness(game, epsilon, rng, secrets()) for _ in range(2)]
+        return membership.curves(game, epsilons, shadows=shadows, runs=runs, seed=seed, secrets=secrets)
+
+    found = repeated(setting, "membership", (5, 2), attacked)
+    trials = runs * 2 * min(1000, case.rows // 4)
+    curves, useful = merged(found, trials), {e: few(np.array(scores)) for e, scores in used.items()}
+    yield curve_table("membership", found, trials)
+    rows = [[e, useful[e], *(_leaks(c, e) for c in curves)] for e in epsilons]
     head = ["epsilon", "accuracy of a classifier", *(f"leakage: {c.attack}" for c in curves)]
     yield Table("utility and leakage", head, rows, {"epsilon": "g"} | dict.fromkeys(head[1:], ".3f"))
     _draw_leakage(setting, curves, useful)
@@ -130,13 +142,13 @@ def leakage(setting: Setting) -> Iterator[Part]:
     yield _leak_verdict(curves, useful)
 
 
-def _leaks(curve: Curve, epsilon: float, runs: int) -> Measured:
+def _leaks(curve: Curve, epsilon: float) -> Measured:
     point = next(p for p in curve.points if p.epsilon == epsilon)
-    return Measured(point.success - 0.5, point.error, runs)
+    return Measured(point.success - 0.5, point.error, 1)
 
 
 def _leak_verdict(curves: list[Curve], useful: dict[float, Measured]) -> str:
-    leaks = {e: max((_leaks(c, e, 1) for c in curves), key=lambda m: m.value) for e in useful}
+    leaks = {e: max((_leaks(c, e) for c in curves), key=lambda m: m.value) for e in useful}
     worst = max((leaks[e] for e in useful if e <= 1.5), key=lambda m: m.value)
     best = max((e for e in useful if leaks[e].value < 0.1), key=lambda e: useful[e].value)
     return prose(f"""Up to epsilon 1.5 the better attack is {100 * worst.value:.1f} points above a guess where it is
@@ -146,21 +158,12 @@ def _leak_verdict(curves: list[Curve], useful: dict[float, Measured]) -> str:
     are worth little too; a bound that holds for every attack says more than any one of them.""")
 
 
-def usefulness(game: Game, epsilon: float, setting: Setting) -> Measured:
-    """What the attacked synthetic rows are good for: a classifier that learnt from them, on records of the attacker."""
-    secrets, rng, scores = setting.secrets(f"use {epsilon}"), setting.rng(f"use {epsilon}"), []
-    truth = game.classes[game.own]
-    for _ in range(setting.often(8, 3)):
-        made = game.made(rng.permutation(game.pool)[: game.members], epsilon, next(secrets))
-        found = [game.case.schema.columns[-1].values.index(v) for v in made.labels().tolist()]
-        lesson = Lesson(made.array(), np.array(found), made.transform(game.case.some(game.own)))
-        scores.append(accuracy(*_classifier(lesson), truth))
-    return Measured.of(scores)
-
-
-def _classifier(lesson: Lesson) -> tuple[Any, Lesson, int]:
+def usefulness(game: Game, epsilon: float, rng: np.random.Generator, secret: Secret) -> float:
+    """What the attacked synthetic rows are good for: an SVM that learnt from them, on records of the attacker."""
+    made = game.made(rng.permutation(game.pool)[: game.members], epsilon, secret)
+    lesson = Lesson(made.array(), made.labels(), made.transform(game.case.some(game.own)))
     model, most = learner("svm", lesson.rows.shape[1])
-    return model, lesson, most
+    return accuracy(model, lesson, most, game.case.some(game.own)[game.label].to_numpy())
 
 
 def _draw_leakage(setting: Setting, curves: list[Curve], useful: dict[float, Measured]) -> None:

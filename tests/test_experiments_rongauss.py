@@ -249,13 +249,15 @@ def test_every_experiment_is_called_differently_and_figures_are_drawn_without_da
 
 
 def test_attacks_stand_beside_their_bound():
-    points = (Point(1.0, 0.4, 0.01, 0.5), Point(2.0, 0.0, 0.0, 0.7))
-    table = attacks.curve_table("x", [Curve("a", "b", "c", "d", 0.1, 0.9, points)], runs=2, trials=98)
-    row, bound = table.rows
+    points = [(Point(1.0, hit, 0.0, 0.5), Point(2.0, 0.0, 0.0, 0.7)) for hit in (0.38, 0.42)]
+    found = [[Curve("a", "b", "c", "d", 0.1, 0.9, some)] for some in points]
+    row, bound = attacks.curve_table("x", found, trials=49).rows
     assert [cell.value for cell in row[1:3]] == [0.4, 0.0]
-    assert row[1].error == pytest.approx(math.sqrt(0.402 * 0.598 / 100))  # 98 guesses tell no more
-    assert row[2].error > 0  # none of them right does not mean never
+    assert 1.96 * row[1].error == pytest.approx(12.706 * 0.02, rel=1e-3)  # the interval of two that differ
+    assert row[2].error == pytest.approx(math.sqrt(0.01 * 0.99 / 100))  # none of 98 right does not mean never
     assert bound[1:3] == [0.5, 0.7]
+    (drawn,) = attacks.merged(found, trials=49)
+    assert [(p.success, p.error) for p in drawn.points] == [(c.value, c.error) for c in row[1:3]]
 
 
 def test_prose_is_filled_and_bullets_stay_bullets():
