@@ -136,6 +136,14 @@ def test_fresh_projections_are_planned_when_the_promise_allows_them():
     assert fresh.mechanism.prepare(Schema.reals(300, low=0, high=1), fresh.guarantee).fresh
 
 
+def test_a_request_is_not_hopeless_while_one_option_can_tell_the_distance_from_0():
+    made = plan(columns=64, rows=3000, guarantee=Guarantee(epsilon=1.0, unit="attribute"), distance=4.0)
+    assert made.best.detectable > 4 > min(option.detectable for option in made.options)
+    assert not made.hopeless
+    assert "cannot be told from 0, but from 3.8" in made.verdict
+    assert made.only(lambda option: option.detectable > 4).hopeless
+
+
 def test_hopeless_requests_are_said_to_be_hopeless_with_what_would_help():
     made = plan(columns=1000, rows=500, guarantee=Guarantee(epsilon=1.0, delta=1e-6), distance=10.0)
     assert made.hopeless

@@ -55,8 +55,13 @@ class Plan:
 
     @property
     def hopeless(self) -> bool:
-        """Whether even the best option cannot tell the distance from 0."""
-        return self.best.detectable > self.distance
+        """Whether no option can tell the distance from 0."""
+        return self._keenest.detectable > self.distance
+
+    @property
+    def _keenest(self) -> Option:
+        """The option that tells the smallest distance from 0; often not the one with the smallest error."""
+        return min(self.options, key=lambda option: option.detectable)
 
     @property
     def noun(self) -> str:
@@ -67,9 +72,14 @@ class Plan:
     def verdict(self) -> str:
         """What the best option can do, in plain words."""
         best, r = self.best, self.distance
-        told = f"{_NOUNS[self.purpose]} below {best.detectable:.3g} cannot be told from 0"
+        shown = self._keenest if self.hopeless else best
+        told = f"{_NOUNS[self.purpose]} below {shown.detectable:.3g} cannot be told from 0"
         if self.hopeless:
             return f"hopeless at {r:.3g}: {told}, whatever the mechanism"
+        if best.detectable > r:
+            other = self._keenest
+            name = " ".join(filter(None, (other.name, other.family, str(other.dimension))))
+            told += f", but from {other.detectable:.3g} on by {name}, at a larger error"
         if self.purpose == "clustering":
             return f"groups {r:.3g} apart: {best.errors.mistake(r):.1%} of records land in the wrong one; {told}"
         what = f"{_NOUNS[self.purpose]} near {r:.3g}"
