@@ -86,6 +86,7 @@ def _top(release: "AnyRelease") -> Markup:
         ("protects", protected),
         ("neighbours", {"replace": "replaced", "add-remove": "added or removed"}[promise.neighbours]),
         ("arithmetic", manifest["numerics"]),
+        ("budget", "charged" if manifest["accounted"] else "not charged"),
     ]
     warnings = words.warnings(manifest)
     listed = tag("ul", *(tag("li", line) for line in warnings))

@@ -62,7 +62,7 @@ def _distances(release: "AnyRelease") -> Plot:
     errors = np.asarray(release.error_at(xs**2))
     marks: tuple[Mark, ...] = (Mark(least, f"told from 0 beyond {number(least, 3)}"),)
     if widest < least:
-        marks += (Mark(widest, f"no two records are farther apart than {number(widest, 3)}"),)
+        marks += (Mark(widest, f"farthest possible: {number(widest, 3)}"),)
     return Plot(
         x_name="true distance between two records",
         y_name="standard error of an estimated squared distance",
@@ -97,10 +97,7 @@ def _distance_words(release: "AnyRelease") -> list[str]:
         ),
         f"By the declared bounds, no two records are farther apart than {number(widest, 3)}"
         + (", so no single distance can be told from 0 in this release." if widest < least else "."),
-        (
-            "Distances are in the schema\u2019s weighted units. Errors of single pairs average out over many of them, "
-            "but for what all pairs of one release share."
-        ),
+        "Distances are in the schema\u2019s weighted units, between records as they were clipped.",
     ]
     if release.manifest["kind"] in ("sketch", "components"):
         lines.append(f"An error bar covers {release.geometry.covers}.")

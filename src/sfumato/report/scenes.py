@@ -149,12 +149,16 @@ def _responses(release: ResponsesRelease) -> Scene:
         label="estimated share of records with each value",
     )
     listed = "; ".join(
-        f"{i + 1} {shortened(n, 30)}: {s:.1%}" for i, (n, s) in enumerate(zip(names, shares, strict=False))
+        f"{i + 1} {shortened(n, 30)}: {_percent(s)}" for i, (n, s) in enumerate(zip(names, shares, strict=False))
     )
     more = "" if len(names) <= _COLUMNS else f" The first {_COLUMNS} of {len(names)} are shown."
     said = "How many records have each value, freed of what random answers add (unbiased, so below 0 at times)."
     caption = f"{said} {listed}.{more}"
     return Scene("The released answers, summed", drawing.draw(plot, "answers"), caption)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("-", "\u2212")
 
 
 def _distances(release: DistancesRelease) -> list[Scene]:
@@ -196,7 +200,7 @@ def _covariance(release: CovarianceRelease) -> Scene:
     )
     caption = "Covariances of the encoded columns over their standard deviations: blue above 0, red below."
     if lost:
-        caption += f" {lost} columns have a variance that is lost in the noise and are left blank."
+        caption += f" Left blank, for a variance that is lost in the noise: {lost} of them."
     if shown < len(names):
         caption += f" The first {shown} of {len(names)} columns are shown."
     picture = drawing.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
