@@ -18,6 +18,7 @@ from sfumato.commands.parsing import Parser
 from sfumato.commands.planning import add_feasible, add_plan, add_regions
 from sfumato.commands.releasing import add_release
 from sfumato.commands.reproducing import add_reproduce
+from sfumato.commands.studying import add_studio
 from sfumato.errors import SfumatoError
 
 
@@ -69,7 +70,8 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     plans = (add_plan, add_regions, add_feasible)
     tries = (add_audit, add_attack, add_reproduce)
-    for add in (add_schema, add_check, *plans, add_release, add_show, add_estimate, add_ask, add_ledger, *tries):
+    looks = (add_show, add_estimate, add_ask)
+    for add in (add_schema, add_check, *plans, add_release, *looks, add_ledger, *tries, add_studio):
         add(commands)
     return parser
 
