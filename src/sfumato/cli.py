@@ -17,6 +17,7 @@ from sfumato.commands.describing import add_check, add_schema
 from sfumato.commands.parsing import Parser
 from sfumato.commands.planning import add_feasible, add_plan, add_regions
 from sfumato.commands.releasing import add_release
+from sfumato.commands.reporting import add_report
 from sfumato.commands.reproducing import add_reproduce
 from sfumato.commands.studying import add_studio
 from sfumato.errors import SfumatoError
@@ -69,9 +70,9 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=metadata.version("sfumato"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     plans = (add_plan, add_regions, add_feasible)
+    asks = (add_show, add_report, add_estimate, add_ask)
     tries = (add_audit, add_attack, add_reproduce)
-    looks = (add_show, add_estimate, add_ask)
-    for add in (add_schema, add_check, *plans, add_release, *looks, add_ledger, *tries, add_studio):
+    for add in (add_schema, add_check, *plans, add_release, *asks, add_ledger, *tries, add_studio):
         add(commands)
     return parser
 

@@ -289,7 +289,7 @@ _UNPROTECTED = {
 }
 
 
-def _unprotected(manifest: Manifest) -> str:
+def unprotected(manifest: Manifest) -> str:
     """What the promise leaves open, as a sentence."""
     if manifest["mechanism"].get("counts") == "public":
         return "The number of records, their labels and how many have each are not protected."
@@ -335,7 +335,7 @@ WHAT IS HERE
 {DATA if DATA in manifest["files"] else "part-*.parquet, one after the other"}: {contents(manifest)}.{kept}
 
 WHAT THE PROMISE DOES NOT COVER
-{_unprotected(manifest)} Other releases of the same data add up{charged}.
+{unprotected(manifest)} Other releases of the same data add up{charged}.
 Randomness: {manifest["randomness"]}.
 Warnings:
 {warnings}
@@ -378,7 +378,7 @@ def registry_entry(manifest: Manifest) -> str:
         else f"Undirected graphs on {manifest['rows']} vertices with edge weights clipped to [0, 1].",
         "unprotected": "The number and order of the records, the schema and its bounds, public ids."
         if "schema" in manifest and "rows" in manifest
-        else _unprotected(manifest),
+        else unprotected(manifest),
         "unit": f"{guarantee.unit}: {guarantee.describe_change()}. Neighbours: {guarantee.neighbours}.",
         "mechanisms": f"{contents(manifest)}; {_NUMERICS[manifest['numerics']]}.",
         "accounting": "; ".join(manifest["warnings"]) or "A single release.",

@@ -17,6 +17,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
 
 NoiseKind = Literal["laplace", "gaussian"]
+_TOLD_APART = 1.96  # standard errors of 0 above which a quantity is told from 0
 _FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal", "principal")
 
 
@@ -173,3 +174,8 @@ def length_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, copies
     own = noise.fourth if copies == 1 else noise.fourth_of_difference
     blur = 4 * copies * noise.variance * squared + own * geometry.dim_out * noise.variance**2
     return geometry.stretch_variance(squared, fourth) + blur
+
+
+def detectable(error_of_zero: Number, power: int = 1) -> Number:
+    """The least scale that is told from 0: its ``power`` is 1.96 standard errors of an estimate whose truth is 0."""
+    return (_TOLD_APART * error_of_zero) ** (1 / power)

@@ -4,14 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from sfumato import moments
 from sfumato.forecast import Domain
 from sfumato.guarantee import Guarantee
 from sfumato.mechanism import Recipe
 from sfumato.schema import Schema
 
 Purpose = Literal["distances", "nearest", "clustering", "covariance", "learning", "cuts"]
-
-_TOLD_APART = 1.96  # standard errors of 0 above which a quantity is told from 0
 
 
 class Errors(Protocol):
@@ -54,8 +53,8 @@ class Option:
 
     @property
     def detectable(self) -> float:
-        """The least scale that is told from 0: its quantity is 1.96 standard errors of 0."""
-        return float((_TOLD_APART * self.standard_error(0.0)) ** (1 / self.power))
+        """The least scale that is told from 0."""
+        return float(moments.detectable(self.standard_error(0.0), self.power))
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,19 @@ class Law:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """Variance of an estimated squared distance: where no column differs, where all do, and a mix in between."""
+
+    same: float
+    different: float
+    most: float
+
+    def variance(self, squared: Any) -> Any:
+        """At this squared distance, if columns of all kinds differ alike; independent of it for flags."""
+        return self.same + (self.different - self.same) * np.minimum(1.0, squared / self.most)
+
+
+@dataclass(frozen=True, slots=True)
 class Questionnaire:
     """The columns of a release of answers and the epsilon of each value: all that is needed to read it."""
 
@@ -200,6 +213,13 @@ class Questionnaire:
     def law(self, units: tuple[float, ...], sides: int) -> Law:
         """The law of a sum of ``units`` times squared weights."""
         return Law.of(self.columns, self.epsilon, units, sides)
+
+    def between(self) -> Between:
+        """How estimated squared distances vary."""
+        law = self.law(DISTANCE, 2)
+        ends = [(SAME, DIFFERENT if answer.values > 1 else FIRST) for answer in self.columns]
+        same, different = (float(sum(law.variance[i, end[side]] for i, end in enumerate(ends))) for side in (0, 1))
+        return Between(same, different, float(sum(law.truth[i, far] for i, (_, far) in enumerate(ends))))
 
     @property
     def none(self) -> Codes:

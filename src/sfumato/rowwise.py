@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato import forecast, moments, responding
+from sfumato import forecast, moments
 from sfumato.calibration import least_level
 from sfumato.choices import LARGEST_EPSILON
 from sfumato.errors import ParameterError
@@ -19,7 +19,7 @@ from sfumato.mechanisms.sketch import Noise, Sketch, effective_change
 from sfumato.moments import Geometry, NoiseLaw
 from sfumato.option import Option, Request
 from sfumato.projection import Family, Order
-from sfumato.responding import DIFFERENT, FIRST, SAME, Answer, Channel, Questionnaire
+from sfumato.responding import Answer, Between, Channel, Questionnaire
 
 _EXACT_WORK = 1 << 20  # projections of at most this many entries are drawn to know their sensitivity exactly
 _SMALL_WORK, _DRAWS = 1 << 14, 15  # smaller ones several times, to find a typical one
@@ -223,16 +223,14 @@ class DistancesErrors:
 
 @dataclass(frozen=True, slots=True)
 class ResponsesErrors:
-    """Of randomized response: a variance where no column differs, one where all do, and a mix in between."""
+    """Of randomized response."""
 
-    same: float
-    different: float
-    most: float
+    between: Between
     scale: float
 
     def variance(self, quantity: float) -> float:
-        """Of an estimated squared distance, if columns of all kinds differ alike; independent of it for flags."""
-        return self.same + (self.different - self.same) * min(1.0, quantity / self.most)
+        """Of an estimated squared distance, if columns of all kinds differ alike."""
+        return float(self.between.variance(quantity))
 
     def mistake(self, distance: float) -> float:
         """As for a sketch without projection: unbiased rows have independent errors of this scale."""
@@ -294,13 +292,10 @@ def _epsilon_per_value(guarantee: Guarantee, changed: tuple[int, ...]) -> float:
 
 
 def _responses_errors(columns: tuple[Answer, ...], repeated: int, epsilon: float) -> ResponsesErrors:
-    law = Questionnaire(columns, epsilon).law(responding.DISTANCE, 2)
-    ends = [(SAME, DIFFERENT if answer.values > 1 else FIRST) for answer in columns]
-    same, different = (float(sum(law.variance[i, end[side]] for i, end in enumerate(ends))) for side in (0, 1))
-    most = float(sum(law.truth[i, far] for i, (_, far) in enumerate(ends)))
+    one = Questionnaire(columns, epsilon).between()
     channels = [(Channel(epsilon, answer.categories), answer.weight) for answer in columns]
     scale = max(w * math.sqrt(max(c.keep * (1 - c.keep), c.other * (1 - c.other))) / c.gap for c, w in channels)
-    return ResponsesErrors(same * repeated, different * repeated, most * repeated, scale)
+    return ResponsesErrors(Between(one.same * repeated, one.different * repeated, one.most * repeated), scale)
 
 
 def distances(request: Request) -> Iterator[Option]:

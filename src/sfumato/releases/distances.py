@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check, euclidean, location, neighbourhood
 from sfumato.errors import ParameterError, ReleaseError
@@ -68,6 +68,10 @@ class DistancesRelease(Release):
         """Numbers of flags in which records differ, pairwise in step; for schemas of flags of weight 1."""
         self._check_flags()
         return self.distances(first, second)
+
+    def error_at(self, squared: ArrayLike) -> Floats:
+        """The standard error of an estimated squared distance, which is the same at all of them."""
+        return np.full(np.shape(squared), self.noise.scale)
 
     def nearest(self, record: int, k: int = 10) -> Nearest:
         """The k records that look nearest to one, with estimates of their squared distances."""

@@ -80,6 +80,10 @@ class GraphRelease(Release, ABC):
         """Many conductances at once, as for ``cuts``."""
         return self._conductance(self._indicators(indicators))
 
+    @abstractmethod
+    def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
+        """The standard error of an estimated cut that truly has this weight and so many vertices on one side."""
+
     def _indicator(self, vertices: Index) -> Floats:
         x = np.zeros(self.vertices)
         x[self._check(vertices, "vertices")] = 1.0
@@ -124,6 +128,11 @@ class GraphSketchRelease(GraphRelease):
         spread, _ = cutting.powers(centred)
         return cutting.from_sketch(np.mean(self._products(centred) ** 2, axis=0), spread, **self._law())
 
+    def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
+        """As for every graph; a heavier cut errs more."""
+        form, size = np.asarray(cut, np.float64), np.asarray(side, np.float64)
+        return np.asarray(np.sqrt(cutting.sketch_variance(form, size * (self.vertices - size), **self._law())))
+
     def _products(self, vectors: Floats, *, squared: bool = False) -> Floats:
         """The sketch times each vector, or its squares; (rows, ...), in doubles, a few vertices at a time."""
         size = max(1, _CELLS // len(self.columns))
@@ -163,6 +172,11 @@ class PairsRelease(GraphRelease):
             return PairNoise.response(mechanism["epsilon_per_value"])
         made = PairNoise.laplace if mechanism["noise"] == "laplace" else PairNoise.gaussian
         return made(mechanism["standard_deviation"])
+
+    def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
+        """As for every graph; the weight of the cut does not matter."""
+        size = np.asarray(side, np.float64) + np.zeros_like(cut, np.float64)
+        return np.asarray(np.sqrt(cutting.pair_variance(size * (self.vertices - size), self.noise.variance)))
 
     def weights(self, part: slice = slice(None)) -> Floats:
         """Unbiased estimates of the pairs' weights, in the order of the file."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato import answers, check, neighbourhood, responding
 from sfumato.columns import Category
@@ -101,6 +101,10 @@ class ResponsesRelease(Release):
         """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
         self._check_flags()
         return answers.jaccard(*self._answers(first, second), self.questionnaire)
+
+    def error_at(self, squared: ArrayLike) -> Floats:
+        """The standard error of an estimated squared distance where this is the true one and columns differ alike."""
+        return np.asarray(np.sqrt(self.questionnaire.between().variance(np.asarray(squared, np.float64))))
 
     def nearest(self, record: int, k: int = 10) -> Nearest:
         """The k records that look nearest to one, by the unbiased estimate of their squared distances."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato import estimate, neighbourhood
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimate import Estimate
-from sfumato.moments import Geometry, NoiseLaw
+from sfumato.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.neighbourhood import Clusters
 from sfumato.releases.release import Index, Nearest, Release
 from sfumato.tables import open_table
@@ -122,6 +122,10 @@ class SketchRelease(Release):
         self._check_whole()
         a, b = self._images(first, second)
         return estimate.jaccard(a, b, self.noise, self.geometry)
+
+    def error_at(self, squared: ArrayLike) -> Floats:
+        """The standard error of an estimated squared distance where this is the true one."""
+        return np.asarray(np.sqrt(distance_variance(np.asarray(squared, np.float64), self.noise, self.geometry)))
 
     def nearest(self, record: Index, k: int = 10) -> Nearest:
         """The k records that look nearest to one, with estimates of their squared distances; a row for each of many."""

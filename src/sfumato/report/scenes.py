@@ -1,0 +1,263 @@
+"""Pictures of what was released: clouds of records, maps of matrices, spectra. Nothing but the release enters them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import euclidean, neighbourhood
+from sfumato.releases.covariance import CovarianceRelease
+from sfumato.releases.distances import DistancesRelease
+from sfumato.releases.graph import GraphRelease, GraphSketchRelease, PairsRelease
+from sfumato.releases.responses import ResponsesRelease
+from sfumato.releases.sketch import SketchRelease
+from sfumato.releases.synthetic import SyntheticRelease
+from sfumato.report import drawing
+from sfumato.report.drawing import Bars, Mark, Plot, shortened
+from sfumato.report.markup import Markup, join, number
+
+if TYPE_CHECKING:
+    from sfumato.releases.loading import AnyRelease
+
+Floats = NDArray[np.float64]
+
+MOST_POINTS = 2000
+_EMBEDDED = 400  # records whose distances are turned into points
+_MAPPED = 96  # rows of a heat map
+_CLASSES = 7  # colours there are
+_COLUMNS = 24  # columns of answers shown
+_SPECTRUM = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A picture with its title and what it shows."""
+
+    title: str
+    picture: Markup
+    caption: str
+
+
+def sampled(count: int, most: int) -> NDArray[np.int64]:
+    """Which of many are shown: a public rule, the same for every release of as many."""
+    every = np.arange(count)
+    return every if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+
+
+def _rule(count: int, most: int, noun: str, drawn: str = "drawn by a public rule that does not look at them") -> str:
+    if count <= most:
+        return f"All {number(count)} {noun} are shown."
+    return f"{number(most)} of {number(count)} {noun} are shown, {drawn}."
+
+
+def scenes(release: "AnyRelease") -> list[Scene]:
+    """What there is to see in a release."""
+    if isinstance(release, SketchRelease):
+        return [_sketch(release)]
+    if isinstance(release, SyntheticRelease):
+        return [_synthetic(release)]
+    if isinstance(release, ResponsesRelease):
+        return [_responses(release)]
+    if isinstance(release, DistancesRelease):
+        return _distances(release)
+    if isinstance(release, CovarianceRelease):
+        return [_covariance(release)]
+    return _graph(release)
+
+
+def _flat(rows: Floats) -> tuple[Floats, Floats]:
+    """The two directions in which rows vary most about their mean, as columns, and that mean; signs are settled."""
+    centre = rows.mean(axis=0)
+    _, vectors = np.linalg.eigh((rows - centre).T @ (rows - centre))
+    found = vectors[:, ::-1][:, :2]
+    if found.shape[1] < 2:
+        found = np.column_stack([found, np.zeros(len(found))])
+    largest = found[np.abs(found).argmax(axis=0), np.arange(2)]
+    return found * np.where(largest < 0, -1.0, 1.0), centre
+
+
+def _sketch(release: SketchRelease) -> Scene:
+    clean = neighbourhood.denoise(release.array(), release.noise)
+    seen = clean.rows if clean.rank >= 2 else release.array()
+    directions, centre = _flat(seen)
+    points = (seen[sampled(release.rows, MOST_POINTS)] - centre) @ directions
+    stands = f"{clean.rank} of {release.dimension} directions stand out of the noise"
+    how = (
+        f"{stands}; the records are shown within these, along the two in which they vary most."
+        if clean.rank >= 2
+        else f"{stands}: what is seen here is mostly noise."
+    )
+    names = ("first direction", "second direction")
+    picture = drawing.cloud([(points, "c0")], names, "released records in two dimensions")
+    return Scene("The released records", picture, f"{how} {_rule(release.rows, MOST_POINTS, 'records')}")
+
+
+def _synthetic(release: SyntheticRelease) -> Scene:
+    rows = release.array()
+    directions, centre = _flat(rows)
+    chosen = sampled(len(rows), MOST_POINTS)
+    points = (rows[chosen] - centre) @ directions
+    groups, shown = _by_class(release, points, chosen)
+    names = ("first direction", "second direction")
+    picture = join(drawing.cloud(groups, names, "synthetic records in two dimensions"), drawing.legend(shown))
+    told = "The synthetic records along the two directions in which they vary most. No point is a person."
+    return Scene(
+        "The synthetic records",
+        picture,
+        f"{told} {_rule(len(rows), MOST_POINTS, 'rows')}",
+    )
+
+
+def _by_class(
+    release: SyntheticRelease, points: Floats, chosen: Any
+) -> tuple[list[tuple[Floats, str]], list[tuple[str, str]]]:
+    """Points of each class in a colour of its own; the rarer classes share the last."""
+    classes = release.model().classes
+    if not classes:
+        return [(points, "c0")], []
+    codes = release.columns[-1].astype(np.int64)[chosen]
+    often = np.argsort(-np.bincount(codes, minlength=len(classes)), kind="stable")
+    own, groups, shown = often[: _CLASSES if len(classes) <= _CLASSES else _CLASSES - 1], [], []
+    for place, code in enumerate(own):
+        if (codes == code).any():
+            groups.append((points[codes == code], f"c{place}"))
+        shown.append((f"c{place}", shortened(classes[int(code)], 40)))
+    rest = ~np.isin(codes, own)
+    if len(classes) > len(own):
+        shown.append((f"c{_CLASSES - 1}", f"{len(classes) - len(own)} other classes"))
+        if rest.any():
+            groups.append((points[rest], f"c{_CLASSES - 1}"))
+    return groups, shown
+
+
+def _responses(release: ResponsesRelease) -> Scene:
+    """The share of records with each value, freed of the random answers' bias."""
+    names, weights = release.schema.encoding.names, release.schema.encoding.weights
+    chosen = slice(0, _COLUMNS)
+    shares = (release.array() / weights).mean(axis=0)[chosen]
+    shown = len(shares)
+    low, high = min(0.0, float(shares.min())), max(1.0, float(shares.max()))
+    plot = Plot(
+        x_name="column, or value of a category",
+        y_name="share of records",
+        bars=(Bars(np.arange(1.0, shown + 1), shares, np.zeros(shown), shares, "share"),),
+        x_range=(0.4, shown + 0.6),
+        y_range=(low - 0.02, high + 0.05),
+        whole=True,
+        label="estimated share of records with each value",
+    )
+    listed = "; ".join(
+        f"{i + 1} {shortened(n, 30)}: {s:.1%}" for i, (n, s) in enumerate(zip(names, shares, strict=False))
+    )
+    more = "" if len(names) <= _COLUMNS else f" The first {_COLUMNS} of {len(names)} are shown."
+    said = "How many records have each value, freed of what random answers add (unbiased, so below 0 at times)."
+    caption = f"{said} {listed}.{more}"
+    return Scene("The released answers, summed", drawing.draw(plot, "answers"), caption)
+
+
+def _distances(release: DistancesRelease) -> list[Scene]:
+    chosen = sampled(release.rows, _EMBEDDED)
+    matrix = _square(release.values, chosen, release.rows)
+    points = euclidean.points(matrix, 2)
+    names = ("first direction", "second direction")
+    cloud = drawing.cloud([(points, "c0")], names, "records placed by their released distances")
+    rule = _rule(release.rows, _EMBEDDED, "records")
+    few = matrix[np.ix_(*[np.argsort(points[:, 0], kind="stable")[sampled(len(chosen), _MAPPED)]] * 2)]
+    mapped = (
+        "Each row and column is a record, ordered by the first direction on the left; red is below 0, which is noise."
+    )
+    return [
+        Scene("Records, placed by their distances", cloud, f"Classical scaling of the released numbers. {rule}"),
+        Scene(
+            "The released squared distances",
+            drawing.heat(few, "released squared distances"),
+            f"{mapped} {_rule(len(chosen), _MAPPED, 'of these records')}",
+        ),
+    ]
+
+
+def _square(triangle: Any, chosen: NDArray[np.int64], count: int) -> Floats:
+    """The symmetric matrix of some rows of a triangle."""
+    first, second = np.triu_indices(len(chosen), 1)
+    matrix = np.zeros((len(chosen), len(chosen)))
+    matrix[first, second] = triangle[euclidean.place(chosen[first], chosen[second], count)]
+    return np.asarray(matrix + matrix.T)
+
+
+def _covariance(release: CovarianceRelease) -> Scene:
+    matrix, names = release.covariance(), release.names
+    shown = min(len(names), _MAPPED)
+    spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))[:shown]
+    lost = int((spread == 0).sum())
+    scaled = (
+        matrix[:shown, :shown] / np.where(spread > 0, spread, np.inf) / np.where(spread > 0, spread, np.inf)[:, None]
+    )
+    caption = "Covariances of the encoded columns over their standard deviations: blue above 0, red below."
+    if lost:
+        caption += f" {lost} columns have a variance that is lost in the noise and are left blank."
+    if shown < len(names):
+        caption += f" The first {shown} of {len(names)} columns are shown."
+    picture = drawing.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
+    return Scene("How the columns vary together", picture, caption)
+
+
+def _graph(release: GraphRelease) -> list[Scene]:
+    if isinstance(release, GraphSketchRelease):
+        return [_sketch_spectrum(release)]
+    assert isinstance(release, PairsRelease)
+    n = release.vertices
+    chosen = sampled(n, _EMBEDDED)
+    matrix = _square(release.weights(), chosen, n)
+    rule = _rule(n, _EMBEDDED, "vertices")
+    few = matrix[:_MAPPED, :_MAPPED]
+    noise = 2 * float(np.sqrt(len(chosen) * release.noise.variance))
+    floor = Mark(noise, "noise alone reaches this", down=False)
+    spectrum = _values(_eigenvalues(matrix), (floor,), "eigenvalues of the released pairs")
+    mapped = "Each row and column is a vertex, in their order; blue is a weight above 0, red below, which is noise."
+    return [
+        Scene(
+            "The released pairs",
+            drawing.heat(few, "released weights of pairs"),
+            f"{mapped} {_rule(len(chosen), _MAPPED, 'vertices', 'the first')}",
+        ),
+        Scene(
+            "Their spectrum",
+            spectrum,
+            f"Eigenvalues of the matrix of weights, the largest first. Those below the line look like noise. {rule}",
+        ),
+    ]
+
+
+def _sketch_spectrum(release: GraphSketchRelease) -> Scene:
+    rows = release.columns.astype(np.float64)
+    values = _eigenvalues(rows @ rows.T / len(rows))
+    floor = Mark(release.ridge * release.vertices / len(rows), "what was mixed in", down=False)
+    caption = (
+        "Eigenvalues of what the sketch shows of the Laplacian, the largest first. With fewer rows than vertices they "
+        "are spread out: read them by their order and not by their size. The dashed line is where the complete graph "
+        "that was mixed in lies on average."
+    )
+    return Scene("The spectrum of the sketch", _values(values, (floor,), "eigenvalues of the sketch"), caption)
+
+
+def _eigenvalues(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.eigvalsh(matrix)[::-1], np.float64)
+
+
+def _values(values: Floats, marks: Sequence[Mark], label: str) -> Markup:
+    shown = values[:_SPECTRUM]
+    low, high = min(0.0, float(shown.min())), max(float(shown.max()), *(m.at for m in marks), 1e-12)
+    places = np.arange(1.0, len(shown) + 1)
+    plot = Plot(
+        x_name="eigenvalue, the largest first",
+        y_name="size",
+        bars=(Bars(places, shown, np.zeros(len(shown)), shown, "eigenvalue"),),
+        marks=tuple(marks),
+        x_range=(0.0, len(shown) + 1.0),
+        y_range=(low * 1.05, high * 1.12),
+        whole=True,
+        label=label,
+    )
+    return drawing.draw(plot, "spectrum")

@@ -1,0 +1,387 @@
+"""What a report says: the promise, what it leaves open, the budget, the parameters, and how to load the release."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sfumato import manifest as manifests
+from sfumato.audit.limits import guess
+from sfumato.guarantee import Guarantee
+from sfumato.manifest import Manifest
+from sfumato.report.markup import Markup, escape, join, number, tag
+
+if TYPE_CHECKING:
+    from sfumato.budget import Dataset, Spent
+    from sfumato.releases.loading import AnyRelease
+
+_GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
+_MOST_COLUMNS, _MOST_LIST = 60, 8
+
+TITLES = {
+    "sketch": "A private sketch of records",
+    "components": "A private sketch of records, on private components",
+    "responses": "Private answers of records",
+    "distances": "Private distances between records",
+    "covariance": "A private covariance",
+    "synthetic": "Private synthetic records",
+    "graph-sketch": "A private sketch of a graph",
+    "graph-noise": "A private graph, with noise on its edges",
+    "graph-responses": "A private graph, with randomized edges",
+}
+
+
+# ---- the promise ----------------------------------------------------------------------------------------------------
+
+
+def kept(manifest: Manifest) -> bool:
+    """Whether a release keeps the promise it makes."""
+    return bool(manifest["protected"] and manifest["mechanism"].get("satisfies_claim", True))
+
+
+def meaning(guarantee: Guarantee) -> str:
+    """What the numbers leave to an attacker who must decide between two inputs, in one sentence."""
+    right = guess(guarantee.epsilon, guarantee.delta)
+    share = f"{math.ceil(right * 1000) / 10:.1f}%".replace(".0%", "%") if right < 0.999 else "nearly all"
+    unit = {"attribute": "one value of one record", "record": "one record", "edge": "one edge"}[guarantee.unit]
+    whose = f"one person\u2019s {guarantee.group} records" if guarantee.group > 1 else unit
+    return (
+        f"Somebody who knows everything but {whose}, holds two candidates for it at even odds, and sees this release, "
+        f"picks the true one in at most {share} of cases. A coin is right in 50%."
+    )
+
+
+def symbols(guarantee: Guarantee) -> Markup:
+    """The promise as a formula, with who the neighbours are."""
+    epsilon, delta = tag("i", "\u03b5"), tag("i", "\u03b4")
+    data, other = tag("i", "D"), join(tag("i", "D"), "\u2032")
+    left = join("Pr[\u2009", tag("i", "M"), "(", data, ") \u2208 ", tag("i", "S"), "\u2009]")
+    right = join("Pr[\u2009", tag("i", "M"), "(", other, ") \u2208 ", tag("i", "S"), "\u2009]")
+    more = join(" + ", delta) if guarantee.delta else ""
+    formula = join(left, " \u2264 ", "e", tag("sup", epsilon), "\u2009", right, more)
+    values = join("with ", epsilon, " = ", number(guarantee.epsilon, 6))
+    if guarantee.delta:
+        values = join(values, " and ", delta, " = ", number(guarantee.delta, 6))
+    return join(
+        tag("p", formula, class_="formula"),
+        tag(
+            "p",
+            "for every set ",
+            tag("i", "S"),
+            " of outcomes and all ",
+            data,
+            ", ",
+            other,
+            " ",
+            values,
+            ", where ",
+            _neighbours(guarantee),
+            ".",
+        ),
+    )
+
+
+def _neighbours(guarantee: Guarantee) -> Markup:
+    row, moved, low, high = _x("x", "i"), _x("x\u2032", "i"), _x("l", "j"), _x("u", "j")
+    if guarantee.unit == "edge":
+        weight, changed = _x("a", "uv"), _x("a\u2032", "uv")
+        return join("they differ in one weight ", weight, " \u2260 ", changed, " of a pair, both within [0, 1]")
+    if guarantee.unit == "attribute":
+        one, two = _x("x", "ij"), _x("x\u2032", "ij")
+        return join("they differ in one value ", one, " \u2260 ", two, ", both within [", low, ", ", high, "]")
+    rows = "one row" if guarantee.group == 1 else f"at most {guarantee.group} rows"
+    if guarantee.neighbours == "add-remove":
+        return join("one of them has ", rows, " more than the other, within the bounds [", low, ", ", high, "]")
+    change = guarantee.allowed_change
+    if change.kind == "box":
+        return join(
+            "they differ in ", rows, ", ", row, " \u2260 ", moved, ", every value within [", low, ", ", high, "]"
+        )
+    norm = tag("sub", "1" if change.kind == "l1" else "2")
+    return join(
+        "they differ in ",
+        rows,
+        ", and \u2016",
+        row,
+        " \u2212 ",
+        moved,
+        "\u2016",
+        norm,
+        " \u2264 ",
+        number(change.radius or 0, 6),
+        ", in weighted units",
+    )
+
+
+def _x(letter: str, index: str) -> Markup:
+    return join(tag("i", letter), tag("sub", tag("i", index)))
+
+
+# ---- what it leaves open --------------------------------------------------------------------------------------------
+
+
+def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """What the promise does not cover: a few words, and a sentence or two."""
+    guarantee, graph = manifests.read_guarantee(manifest["guarantee"]), manifest["kind"] in _GRAPHS
+    yield "What is public", manifests.unprotected(manifest) + _public(manifest)
+    yield _more_than_a_unit(guarantee)
+    thing = "edges" if graph else "records"
+    yield (
+        f"{thing.capitalize()} that depend on each other",
+        (
+            f"The promise compares inputs in which one unit changes and all else stays. Where {thing} tell about each "
+            "other (families, copies, repeated visits), what is learnt about one from the others is not counted."
+        ),
+    )
+    yield (
+        "What is true of everybody",
+        (
+            "A fact that the data show about people in general can be applied to any one of them, whether or not they "
+            "are in the data. The promise limits only what their own data add."
+        ),
+    )
+    charged = (
+        f"This one was {manifests.accounted(manifest)}."
+        if manifest["accounted"]
+        else "This one was charged to no ledger."
+    )
+    yield "Other releases", f"What is published of the same data adds up: epsilons, at worst, as a plain sum. {charged}"
+    if guarantee.projection == "fresh":
+        yield (
+            "Data chosen after the projection",
+            (
+                "The promise rests on a projection that was drawn after the data were fixed. It does not hold for rows "
+                "that somebody chose knowing the projection, nor for a second release with the same one."
+            ),
+        )
+    if manifest["numerics"] == "idealized":
+        yield (
+            "The arithmetic",
+            (
+                "The proof is about real numbers, and this release was computed in doubles and rounded to a coarse "
+                "grid. No proof covers the difference."
+            ),
+        )
+    yield "The randomness", f"{manifest['randomness'][:1].upper()}{manifest['randomness'][1:]}."
+
+
+def _public(manifest: Manifest) -> str:
+    if "schema" not in manifest:
+        return ""
+    text = " Names, bounds and categories of the columns stand in the release as they were declared."
+    if manifest["schema"].get("bounds_from_data"):
+        return f"{text} Here the bounds were taken from the data, outside the guarantee: they show extreme values."
+    return f"{text} They are harmless only if they come from knowledge and not from the data."
+
+
+def _more_than_a_unit(guarantee: Guarantee) -> tuple[str, str]:
+    """Groups of units are protected less, and a person may be a group."""
+    one, two = (number(times * guarantee.epsilon, 6) for times in (1, 2))
+    slack = ", with a larger \u03b4" if guarantee.delta else ""
+    if guarantee.unit == "record":
+        return _more_rows(guarantee, two + slack)
+    noun = "value" if guarantee.unit == "attribute" else "edge"
+    text = f"One {noun} is protected by \u03b5 = {one}; two together by \u03b5 = {two}{slack}, and so on."
+    if noun == "value":
+        return "Several values of a record", f"{text} A whole record of many columns has little protection left."
+    return "All edges of a vertex", f"{text} A vertex with many edges has little protection left."
+
+
+def _more_rows(guarantee: Guarantee, twice: str) -> tuple[str, str]:
+    own, radius = (
+        "one row" if guarantee.group == 1 else f"up to {guarantee.group} rows",
+        guarantee.allowed_change.radius,
+    )
+    text = f"The promise is to people who own {own}; somebody with twice as many is left with \u03b5 = {twice}."
+    if radius is None:
+        return "People with more rows", text
+    text = f"{text} Records farther apart than {number(radius, 6)} are told apart more easily, in proportion."
+    return "Larger differences, more rows", text
+
+
+# ---- the budget -----------------------------------------------------------------------------------------------------
+
+
+def budget(manifest: Manifest, dataset: "Dataset | None") -> Markup:
+    """The ledger's state, if one is given; otherwise what the release says about it."""
+    if dataset is None:
+        if not manifest["accounted"]:
+            return tag("p", "No ledger was used: nobody keeps count of what else was published of these data.")
+        return tag(
+            "p",
+            f"This release was {manifests.accounted(manifest)}. The state of that ledger is not part of this report.",
+        )
+    entry = own_entry(manifest, dataset)
+    return join(_entry(entry, dataset), *(_cap(dataset, place) for place in range(len(dataset.caps))))
+
+
+def own_entry(manifest: Manifest, dataset: "Dataset") -> "Spent | None":
+    """What a dataset's ledger says about a release, if it was charged there."""
+    told = manifest.get("ledger")
+    if told is None or told["dataset"] != dataset.name:
+        return None
+    return next((spent for spent in dataset.releases if spent.number == told["entry"]), None)
+
+
+def _entry(entry: "Spent | None", dataset: "Dataset") -> Markup:
+    if entry is None:
+        return tag(
+            "p",
+            "This release was not charged to the budget of ",
+            tag("b", dataset.name),
+            ", whose state is below.",
+            class_="warn",
+        )
+    part = f", for the part {entry.part}" if entry.part is not None else ""
+    after = ", ".join(number(total.epsilon) for total in entry.totals)
+    return tag(
+        "p",
+        "Charged to the budget of ",
+        tag("b", dataset.name),
+        f" as entry {entry.number}{part}: {entry.mechanism}, "
+        f"\u03b5 = {number(entry.guarantee.epsilon, 6)}, \u03b4 = {number(entry.guarantee.delta, 6)}; it is "
+        f"{entry.state}. With it, {after} had been spent.",
+    )
+
+
+def _cap(dataset: "Dataset", place: int) -> Markup:
+    cap, total, left = dataset.caps[place], dataset.total(place), dataset.remaining(place)
+    whole = cap.guarantee.epsilon
+    share = min(1.0, total.epsilon / whole) if math.isfinite(total.epsilon) else 1.0
+    counted = sum(s.state != "void" for s in dataset.releases)
+    releases = "1 release" if counted == 1 else f"{counted} releases"
+    return tag(
+        "div",
+        tag(
+            "p",
+            tag("b", f"{number(total.epsilon)} of {number(whole)}"),
+            f" spent by {releases} ({total.bound} composition)",
+        ),
+        tag(
+            "div", tag("span", style=f"width:{share:.1%}"), class_="gauge", role="img", aria_label=f"{share:.0%} spent"
+        ),
+        tag("p", f"Cap: {cap.describe()}. Left: one more pure release of \u03b5 up to {number(left)}.", class_="quiet"),
+        class_="cap",
+    )
+
+
+# ---- parameters -----------------------------------------------------------------------------------------------------
+
+
+def parameters(manifest: Manifest) -> Markup:
+    """The mechanism with all its numbers, the projection, the lattice, the files."""
+    groups = {name: manifest[name] for name in ("mechanism", "projection", "lattice", "software") if name in manifest}
+    alone = {
+        name: manifest[name]
+        for name in ("kind", "rows", "numerics", "randomness", "protected", "accounted", "digest")
+        if name in manifest
+    }
+    rows: list[Markup] = [_row(key, value) for key, value in alone.items()]
+    for group, facts in groups.items():
+        rows += [_row(f"{group}: {key}", value) for key, value in _flat(facts)]
+    for name, facts in manifest.get("files", {}).items():
+        rows.append(_row(f"file: {name}", f"{number(facts['bytes'])} bytes, SHA-256 {facts['sha256']}"))
+    return tag("table", tag("tbody", *rows), class_="facts")
+
+
+def _flat(facts: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}, ")
+        else:
+            yield f"{above}{key}", value
+
+
+def _row(name: object, value: object) -> Markup:
+    return tag("tr", tag("th", str(name).replace("_", " "), scope="row"), tag("td", _value(value)))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value, 8)
+    if isinstance(value, list):
+        plain = all(isinstance(v, (int, float, str)) for v in value)
+        if plain and len(value) <= _MOST_LIST:
+            return ", ".join(map(_value, value))
+        return f"{len(value):,} entries, in manifest.json"
+    return str(value)
+
+
+def schema(manifest: Manifest) -> Markup:
+    """The declared columns; nothing for graphs."""
+    if "schema" not in manifest:
+        return Markup("")
+    columns = manifest["schema"]["columns"]
+    head = tag("tr", *(tag("th", name, scope="col") for name in ("column", "kind", "may be", "weight")))
+    rows = [
+        tag(
+            "tr",
+            tag("th", c["name"], scope="row"),
+            tag("td", c["kind"]),
+            tag("td", _range(c)),
+            tag("td", number(c.get("weight", 1.0))),
+        )
+        for c in columns[:_MOST_COLUMNS]
+    ]
+    more = (
+        f"{len(columns) - _MOST_COLUMNS:,} more columns are in manifest.json." if len(columns) > _MOST_COLUMNS else ""
+    )
+    clip = manifest["schema"].get("clip")
+    clipped = (
+        f"Each row is shrunk to {clip['norm']} norm {number(clip['bound'], 6)}, in weighted units." if clip else ""
+    )
+    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="columns")
+    return join(
+        tag("div", table, class_="wide"),
+        tag("p", f"{more} {clipped}".strip(), class_="quiet") if more or clipped else "",
+    )
+
+
+def _range(column: dict[str, Any]) -> str:
+    if column["kind"] == "real":
+        return f"{number(column['low'], 8)} to {number(column['high'], 8)}"
+    if column["kind"] == "category":
+        values = [str(v) for v in column["values"]]
+        return ", ".join(values[:_MOST_LIST]) + (
+            f" and {len(values) - _MOST_LIST} more" if len(values) > _MOST_LIST else ""
+        )
+    return "true or false" if column["kind"] == "flag" else "public, as it was"
+
+
+# ---- loading --------------------------------------------------------------------------------------------------------
+
+
+def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
+    """Python that loads a release and asks it something."""
+    manifest = release.manifest
+    allow = "" if manifest["protected"] else ", allow_unprotected=True"
+    head = f"import sfumato\n\nrelease = sfumato.load({folder!r}{allow})\nprint(release.guarantee.describe())\n"
+    if manifest["kind"] == "synthetic":
+        return f"{head}print(release.array().shape, release.sample(1000, 0).array().mean(axis=0))"
+    return f"{head}found = {_question(release)}\nprint(found.value, found.standard_error, found.interval(0.95))"
+
+
+def _question(release: "AnyRelease") -> str:
+    kind = release.manifest["kind"]
+    if kind == "covariance":
+        return f"release.variance({release.names[0]!r})"
+    if kind in _GRAPHS:
+        return "release.cut([0])"
+    return "release.distance(0, 1)" if release.rows > 1 else "release.norm([0])"
+
+
+def warnings(manifest: Manifest) -> list[str]:
+    """Everything that a reader must know first."""
+    first = []
+    if not manifest["protected"]:
+        first.append("THIS RELEASE PROTECTS NOBODY. It was made with test noise: never publish it.")
+    if not manifest["mechanism"].get("satisfies_claim", True):
+        first.append("THE PROMISE BELOW IS NOT KEPT. The noise has published constants that are too small.")
+    return first + [line[:1].upper() + line[1:] + "." * (not line.endswith(".")) for line in manifest["warnings"]]
+
+
+def lead(manifest: Manifest) -> Markup:
+    """What is in the release, as a sentence."""
+    text = manifests.contents(manifest)
+    return escape(text[:1].upper() + text[1:] + ".")
