@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark bench peers figures results learning clean
+.PHONY: help demo test lint types slow spark bench peers figures results learning test-browser clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 $(VENV)/base: pyproject.toml
 	@echo "Setting up $(VENV) (the first time takes a minute)"
@@ -53,6 +53,14 @@ $(VENV)/spark: $(VENV)/dev
 
 spark: $(VENV)/spark ## the tests of the Spark engine; needs Java (Debian: default-jre-headless)
 	@SFUMATO_NEEDS_SPARK=1 $(BIN)/python -m pytest -m spark tests/test_spark.py
+
+$(VENV)/browser: $(VENV)/dev
+	@command -v chromium > /dev/null || { echo "the tests of the studio need a browser: apt-get install chromium" >&2; exit 2; }
+	@$(PIP) install -e '.[dev,studio,browser]'
+	@touch $@
+
+test-browser: $(VENV)/browser ## the tests of the studio in a real browser; needs Chromium (Debian: chromium)
+	@SFUMATO_NEEDS_BROWSER=1 $(BIN)/python -m pytest -m browser tests/test_browser.py
 
 bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
 	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)
