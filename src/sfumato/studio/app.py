@@ -10,7 +10,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from sfumato.releases.loading import load
-from sfumato.studio import exploring
+from sfumato.studio import budgeting, describing, exploring, planning, releasing
 from sfumato.studio.desk import Studio
 from sfumato.studio.guard import Guard
 from sfumato.studio.pages import page, reading
@@ -21,6 +21,10 @@ def application(studio: Studio, port: int) -> Starlette:
     static = str(resources.files("sfumato.studio") / "static")
     routes = [
         reading(studio, "/", _home),
+        *describing.routes(studio),
+        *planning.routes(studio),
+        *releasing.routes(studio),
+        *budgeting.routes(studio),
         reading(studio, "/explore", _explore),
         reading(studio, "/explore/{name}", _explored),
         Mount("/static", StaticFiles(directory=static)),

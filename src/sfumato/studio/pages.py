@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import ParameterError, SfumatoError
+from sfumato.studio.charts import share
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import NotHereError
 
@@ -55,7 +56,7 @@ def size(count: int) -> str:
 
 def render(studio: Studio, template: str, **facts: Any) -> str:
     """The text of a page or of a part of one."""
-    shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name}
+    shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name, "share": share}
     return environment().get_template(template).render(shared | facts)
 
 

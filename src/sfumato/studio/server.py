@@ -53,4 +53,7 @@ class Server:
             timeout_graceful_shutdown=2,
         )
         with self.socket:
-            uvicorn.Server(config).run(sockets=[self.socket])
+            try:
+                uvicorn.Server(config).run(sockets=[self.socket])
+            finally:
+                self.studio.desk.close()
