@@ -83,7 +83,7 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 def share(number: float) -> str:
     """A relative error, for people."""
     if number >= 10:
-        return f"{number:,.3g}x" if number < 1e5 else f"{number:.1e}x"
+        return f"{float(f'{number:.2g}'):,.0f}x" if number < 1e5 else f"{number:.0e}x"
     return f"{100 * number:.3g}%"
 
 

@@ -30,6 +30,7 @@ _FIELDS = {
     "category": ("values", "missing", "weight"),
     "id": (),
 }
+_NEEDED = {"real": ("low", "high"), "category": ("values",)}
 _MOST_LINES = 200  # columns of a form; wider schemas are edited as text
 _MOST_SHOWN, _LONGEST_CELL = 10, 60
 
@@ -99,6 +100,10 @@ def completed(lines: list[Line], before: Schema | None) -> tuple[list[Line], lis
     known = {c.name: c for c in before.columns} if before is not None else {}
     checked, columns = [], []
     for line in lines:
+        empty = [key for key in _NEEDED.get(line.kind, ()) if not line.texts[key].strip()]
+        if empty:
+            checked.append(replace(line, wrong=dict.fromkeys(empty, "to fill in")))
+            continue
         try:
             columns += [] if line.kind == "" else [_column(line, known.get(line.name))]
             checked.append(line)

@@ -211,9 +211,11 @@ def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
     fields = {key: form.get(key, "") for key in FIELDS}
     told = _told(studio, fields)
     words = told["answer"].plan.verdict if told["answer"] else told["wrong"]
-    largest = told["answer"].plan.request.domain.dim if told["answer"] else None
+    plan: Plan | None = told["answer"].plan if told["answer"] else None
+    sketch = None if plan is None else next((o.dimension for o in plan.options if o.family), None)
+    largest = None if plan is None else plan.request.domain.dim
     html = render(studio, "plan_answer.html", fields=fields, **told)
-    return JSONResponse({"html": html, "words": words, "largest": largest})
+    return JSONResponse({"html": html, "words": words, "largest": largest, "k": sketch})
 
 
 def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:

@@ -12,9 +12,10 @@ function text(number, whole) {
   return whole ? String(Math.max(1, Math.round(number))) : String(Number(number.toPrecision(3)));
 }
 
-function follow() { // sliders follow the numbers
+function follow(best) { // sliders follow the numbers; without a k, the best one
   for (const slider of sliders) {
-    const value = Number(controls.elements[slider.dataset.log].value);
+    const name = slider.dataset.log;
+    const value = Number(controls.elements[name].value || (name === "k" ? best : 0));
     if (value > 0) slider.value = Math.log10(value);
   }
   document.getElementById("columns-field").classList.toggle("hidden", controls.elements.data.value !== "");
@@ -34,7 +35,7 @@ async function ask() {
   place.innerHTML = told.html;
   place.dataset.answered = String(mine);
   if (told.largest) controls.querySelector("[data-log=k]").max = Math.log10(told.largest);
-  follow();
+  follow(told.k);
   clearTimeout(saying);
   saying = setTimeout(() => { words.textContent = told.words; }, 700);
   history.replaceState(null, "", "/plan?" + new URLSearchParams(fields));
