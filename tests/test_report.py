@@ -7,6 +7,7 @@ import json
 import math
 import re
 from html.parser import HTMLParser
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -573,3 +574,24 @@ def test_a_ledger_must_know_the_release_that_names_it(tmp_path, monkeypatch, cap
     assert main(["report", "a.release", "--out", "b.html", "--ledger", "other/budget.db"]) == 2
     assert "another ledger" in capsys.readouterr().err
     assert not (tmp_path / "b.html").exists()
+
+
+# ---- looks ----------------------------------------------------------------------------------------------------------
+
+
+def tokens(text):
+    """The custom properties of a style sheet, those of light first and those of dark second."""
+    roots = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[:2]
+    return [dict(re.findall(r"(--[a-z0-9-]+): ([^;]+);", root)) for root in roots]
+
+
+def test_report_and_studio_share_their_colours():
+    root = resources.files("sfumato")
+    report = tokens((root / "report" / "report.css").read_text())
+    studio = tokens((root / "studio" / "static" / "sfumato.css").read_text())
+    explore = tokens((root / "studio" / "static" / "explore.css").read_text())
+    for mine, its, charts in zip(report, studio, explore, strict=True):
+        shared = set(mine) & set(its)
+        assert {"--accent", "--ground", "--text", "--quiet", "--line", "--raised", "--warn", "--bad"} <= shared
+        assert {name: mine[name] for name in shared} == {name: its[name] for name in shared}
+        assert charts.items() <= mine.items()

@@ -15,6 +15,10 @@ class Markup(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """As templates ask for it."""
+        return self
+
 
 def escape(text: object) -> Markup:
     """A text as HTML shows it, in elements and in quoted attributes; characters that HTML cannot hold become U+FFFD."""
