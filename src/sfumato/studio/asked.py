@@ -112,7 +112,7 @@ class Positions(Field):
 
     def plain(self) -> dict[str, Any]:
         """As every field."""
-        return Field.plain(self) | {"kind": "text"}
+        return Field.plain(self) | {"kind": "long"}
 
 
 def read(fields: Sequence[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -33,7 +33,7 @@ MOST_NEIGHBOURS, MOST_CLUSTERS, MOST_COMPONENTS, MOST_SAMPLES = 100, 7, 10, 200
 MOST_CLUSTERED, MOST_EMBEDDED = 20_000, 600  # records that take part; others are left out by a public rule
 _SIMULATED = 512  # columns up to which intervals of components are simulated
 _WIDE = 24  # columns of a table of samples
-_NONE = "none"
+_NONE, _SHARE = "none", "share"
 _COLOURS = tuple(f"c{i}" for i in range(MOST_CLUSTERS))
 
 
@@ -47,16 +47,21 @@ class Answer:
     covers: str = ""
     note: str = ""
     picture: Markup | None = None
+    named: bool = True  # the first column names its row
 
     def plain(self) -> dict[str, Any]:
         """For a template: ``shown`` are the rows in words."""
-        shown = [[_shown(cell) for cell in row] for row in self.rows]
+        shares = [self.named and name == _SHARE for name in self.head]
+        shown = [[_shown(cell, share=s) for cell, s in zip(row, shares, strict=True)] for row in self.rows]
         facts = {"sentence": self.sentence, "head": list(self.head), "rows": [list(row) for row in self.rows]}
-        return facts | {"shown": shown, "covers": self.covers, "note": self.note, "picture": self.picture}
+        said = {"covers": self.covers, "note": self.note, "picture": self.picture, "named": self.named}
+        return facts | {"shown": shown} | said
 
 
-def _shown(cell: str | float) -> str:
-    return cell if isinstance(cell, str) else f"{cell:,}" if isinstance(cell, int) else number(cell)
+def _shown(cell: str | float, *, share: bool) -> str:
+    if isinstance(cell, str):
+        return cell
+    return f"{cell:.1%}" if share else f"{cell:,}" if isinstance(cell, int) else number(cell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,10 @@ def _bar(name: str, found: Estimate, level: float) -> tuple[str, float, float, f
     return name, float(found.value), float(found.standard_error), float(low), float(high)
 
 
+def _between(row: tuple[str, float, float, float, float], values: Values) -> str:
+    return f"with {values['level']} confidence it lies between {number(row[3])} and {number(row[4])}"
+
+
 def _rows(names: Sequence[str], *columns: Any) -> tuple[Row, ...]:
     """A table of estimates, from their names and the columns of their numbers."""
     numbers = [np.atleast_1d(np.asarray(column, np.float64)).tolist() for column in columns]
@@ -188,7 +197,7 @@ def _distance(release: AnyRelease, values: Values) -> Answer:
     told = "It cannot be told from 0. " if row[3] <= 0 else ""
     return Answer(
         f"The squared distance of records {_record(release, values['first'])} and {_record(release, values['second'])} "
-        f"is about {number(row[1])}, and lies between {number(row[3])} and {number(row[4])}.",
+        f"is about {number(row[1])}; {_between(row, values)}.",
         ("", *_interval(values)),
         (row,),
         found.covers,
@@ -223,11 +232,11 @@ def _clusters(release: AnyRelease, values: Values) -> Answer:
     names = [(_COLOURS[i], f"group {i + 1}") for i in range(len(order))]
     return Answer(
         f"The records{left} in {values['clusters']} groups.",
-        ("group", "records", "share"),
+        ("group", "records", _SHARE),
         rows,
-        "nothing: groups have no error bars",
-        "Noise moves records between groups. Two groups stand for something only if they are much farther apart than "
-        "the noise, which the report shows.",
+        "",
+        "Groups have no error bars. Noise moves records between them: two groups stand for something only if they are "
+        "much farther apart than the noise, which the report shows.",
         join(picture, drawing.legend(names)),
     )
 
@@ -238,8 +247,8 @@ def _clusters(release: AnyRelease, values: Values) -> Answer:
 def _of_a_covariance(release: CovarianceRelease) -> list[Question]:
     names = release.names
     column = Choice("column", "Column", names[0], "", names)
-    other = Choice("other", "Plus another, times the weight", _NONE, "", (_NONE, *(n for n in names if n != _NONE)))
-    weight = Number("weight", "Weight", "1", low=-1e6, high=1e6)
+    other = Choice("other", "Plus another column", _NONE, "", (_NONE, *(n for n in names if n != _NONE)))
+    weight = Number("weight", "Times", "1", low=-1e6, high=1e6)
     count = Whole("count", "How many", str(min(3, len(names))), low=1, high=min(MOST_COMPONENTS, len(names)))
     text = "The variance of the records along a column, or a sum of two."
     return [
@@ -260,7 +269,7 @@ def _variance(release: CovarianceRelease, values: Values) -> Answer:
     )
     row = _bar(what, found, level)
     return Answer(
-        f"The variance of {what} is about {number(row[1])}, and lies between {number(row[3])} and {number(row[4])}.",
+        f"The variance of {what} is about {number(row[1])}; {_between(row, values)}.",
         ("direction", *_interval(values)),
         (row,),
         found.covers,
@@ -306,18 +315,16 @@ def _sample(release: SyntheticRelease, values: Values) -> Answer:
     table = release.sample(values["rows"], values["seed"]).table(reconstruct=True)
     names = table.column_names[:_WIDE]
     rows = zip(*(table.column(i).to_pylist() for i in range(len(names))), strict=True)
-    note = "No row is a person. A projection was undone as well as it can be; what it left out is lost."
+    note = "No row is a person, and rows have no error bars. What the projection left out is lost."
     more = "" if table.num_columns <= _WIDE else f" The first {_WIDE} of {table.num_columns} columns are shown."
-    cells = tuple(
-        tuple(c if isinstance(c, (int, float)) and not isinstance(c, bool) else str(c) for c in row) for row in rows
-    )
-    return Answer(
-        f"{values['rows']} synthetic rows.",
-        tuple(names),
-        cells,
-        "nothing: synthetic rows have no error bars",
-        note + more,
-    )
+    cells = tuple(tuple(map(_cell, row)) for row in rows)
+    return Answer(f"{values['rows']} synthetic rows.", tuple(names), cells, note=note + more, named=False)
+
+
+def _cell(value: Any) -> str | int | float:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, (int, float)) else str(value)
 
 
 def _model(release: SyntheticRelease, values: Values) -> Answer:
@@ -329,10 +336,10 @@ def _model(release: SyntheticRelease, values: Values) -> Answer:
     rows = tuple(zip(names, map(float, model.weights), length, spread, strict=False))
     return Answer(
         f"{len(rows)} Gaussian{'s' * (len(rows) > 1)} in {release.dimension} dimensions.",
-        ("class", "share of rows", "length of the mean", "spread"),
+        ("class", _SHARE, "length of the mean", "spread"),
         rows,
-        "nothing: the model has no error bars",
-        "In the space of the synthetic rows: release.model() has the means and covariances.",
+        "",
+        "The model has no error bars. Lengths are in the space of the synthetic rows; release.model() has all of it.",
     )
 
 
@@ -361,8 +368,7 @@ def _conductance(release: GraphRelease, values: Values) -> Answer:
 def _of_a_set(release: GraphRelease, values: Values, name: str, found: Estimate) -> Answer:
     row, size = _bar(name, found, _level(values)), len(values["vertices"])
     return Answer(
-        f"The {name} of {size:,} of {release.vertices:,} vertices is about {number(row[1])}, and lies between "
-        f"{number(row[3])} and {number(row[4])}.",
+        f"The {name} of {size:,} of {release.vertices:,} vertices is about {number(row[1])}; {_between(row, values)}.",
         ("", *_interval(values)),
         (row,),
         found.covers,
