@@ -214,18 +214,13 @@ def column_errors(release: "AnyRelease") -> list[tuple[str, Any]]:
 
 
 def _covariance_words(release: CovarianceRelease) -> list[str]:
-    about = (
-        "their mean"
-        if release.manifest["mechanism"]["centred"]
-        else "the middle of the bounds, or the origin under a clip"
-    )
     counted = (
         ""
         if "rows" in release.manifest
         else (f" The number of records is protected: its estimate here is {number(release.records, 4)}.")
     )
     return [
-        f"Variances are about {about}, in the schema\u2019s weighted units.{counted}",
+        f"Variances are about {release.about}, in the schema\u2019s weighted units.{counted}",
         (
             "Noise pushes eigenvalues apart: where it rivals the gaps between them, the leading ones look larger than "
             "they are, and the last ones may fall below 0. The intervals allow for that, the standard errors do not."
