@@ -29,7 +29,9 @@ def application(studio: Studio, port: int) -> Starlette:
         reading(studio, "/explore/{name}", _explored),
         Mount("/static", StaticFiles(directory=static)),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, keys=studio.keys, port=port)])
+    made = Starlette(routes=routes, middleware=[Middleware(Guard, keys=studio.keys, port=port)])
+    made.router.redirect_slashes = False  # a path is what it is
+    return made
 
 
 def _home(studio: Studio, request: Request) -> Response:

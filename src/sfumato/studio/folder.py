@@ -4,7 +4,6 @@ A name from a page is one name, not a path: what it stands for is resolved, link
 Hidden files and links that lead out are neither listed nor opened.
 """
 
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -74,6 +73,7 @@ class Folder:
 
     def schema(self, name: str) -> Path:
         """Where the schema of a table is."""
+        _check(name)
         return _inside(self.data, schema_name(name))
 
     def write_schema(self, name: str, text: str) -> None:
@@ -114,10 +114,15 @@ def _real(place: str | Path) -> Path:
     return path.resolve(strict=True)
 
 
+def _check(name: str) -> None:
+    """Refuse what is no plain name."""
+    if not name or name.startswith(".") or any(sign in name for sign in ("\0", "/", "\\")):
+        raise NotHereError("there is no such file in the folder")
+
+
 def _inside(folder: Path, name: str) -> Path:
     """The real path of a name, which must lie in the folder."""
-    if not name or name.startswith(".") or "\0" in name or "/" in name or "\\" in name or os.sep in name:
-        raise NotHereError("there is no such file in the folder")
+    _check(name)
     try:
         path = (folder / name).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):

@@ -10,6 +10,7 @@ Plain ASGI, around everything: no request reaches a page before it has passed he
 """
 
 import hmac
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -98,7 +99,8 @@ class Guard:
                 return _page(403, "This request comes from another site.", "Nothing was changed.")
         elif "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
             return _too_large()
-        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > LARGEST_BODY:
+        length = headers.get("content-length", "0")
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > LARGEST_BODY:
             return _too_large()
         return None if self._known(headers) else self._welcome(scope)
 

@@ -41,6 +41,7 @@ DEFAULTS = {"unit": "attribute", "epsilon": "1", "delta": "0", "purpose": "dista
 FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius")
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
+_POINTS = 40  # of a curve
 
 
 def routes(studio: Studio) -> list[Route]:
@@ -107,27 +108,25 @@ def merit(plan: Plan, option: Option) -> float:
 
 def _over_k(request: option.Request, made: Plan) -> Chart | None:
     """Every family over its dimensions; the best sketch of the plan is the point."""
-    sketches = [o for o in made.options if o.family]
-    tried = planner.outline(request, assumed=False).curves() if sketches else ()
-    if not tried or request.domain.dim == 1:
+    chosen = next((o for o in made.options if o.family), None)
+    if chosen is None or not _by_record(request) or request.domain.dim == 1:
         return None
-    chosen = sketches[0]
-    curves = []
-    for curve in tried:
-        options = [
-            rowwise.option_at(request, curve.guarantee, *p) for p in zip(curve.errors, curve.shapes, strict=True)
-        ]
-        points = finite([(o.dimension, merit(made, o)) for o in options])
-        same = (options[0].family, options[0].noise) == (chosen.family, chosen.noise)
-        if len(points) > 1:
-            curves.append(Curve(curve.label, points, same))
+    curves = [_drawn(request, made, curve, chosen) for curve in rowwise.curves(request)]
+    shown = sorted((c for c in curves if len(c.points) > 1), key=lambda c: c.main)
     point = finite([(chosen.dimension, merit(made, chosen))])
-    if not curves or not point:
+    if not shown or not point:
         return None
     others = {o.name: merit(made, o) for o in reversed(made.options) if not o.family}
     levels = tuple((name, level) for name, level in others.items() if 1e-12 < level < math.inf)
-    curves.sort(key=lambda c: c.main)
-    return Chart("Error over the numbers per record, k", "k", tuple(curves), point[0], levels)
+    return Chart("Error over the numbers per record, k", "k", tuple(shown), point[0], levels)
+
+
+def _drawn(request: option.Request, made: Plan, curve: rowwise.Curve, chosen: Option) -> Curve:
+    step = max(1, len(curve.shapes) // _POINTS)
+    kept = sorted({*range(0, len(curve.shapes), step), len(curve.shapes) - 1})
+    tried = (rowwise.option_at(request, curve.guarantee, curve.errors[i], curve.shapes[i]) for i in kept)
+    same = (curve.shapes[0].family, curve.errors[0].law.kind) == (chosen.family, chosen.noise)
+    return Curve(curve.label, finite([(o.dimension, merit(made, o)) for o in tried]), same)
 
 
 @functools.lru_cache(maxsize=64)

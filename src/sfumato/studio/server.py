@@ -26,6 +26,7 @@ class Server:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
+            listening.listen()  # whoever opens the printed address at once waits for the answer
         except (OSError, OverflowError):
             listening.close()
             raise ParameterError(f"port {port} of 127.0.0.1 cannot be had: leave --port out, or name another") from None
