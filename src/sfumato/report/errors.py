@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _POINTS = 121
-_MANY, _SPECTRUM, _COLUMNS = 128, (30, 12), (40, 10)  # eigenvalues and columns shown: of some columns, and of many
+_MANY, _SPECTRUM, _COLUMNS = 128, (30, 12), (20, 10)  # eigenvalues and columns shown: of some columns, and of many
 _SIMULATED = 512  # columns up to which the bounds of eigenvalues are simulated
 _DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are edges
 
