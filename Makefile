@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark docs bench peers figures results learning clean
+.PHONY: help demo test lint types slow spark test-browser docs bench peers figures results clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 $(VENV)/base: pyproject.toml
 	@echo "Setting up $(VENV) (the first time takes a minute)"
@@ -62,6 +62,15 @@ docs: $(VENV)/docs ## the documentation as a static site, in site/; open site/in
 	@$(BIN)/python -m sphinx -q -W --keep-going -E -d $(VENV)/doctrees -c docs . site
 	@echo "site/index.html"
 
+$(VENV)/browser: $(VENV)/dev
+	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; }
+	@command -v chromium > /dev/null || { echo "the tests of the studio need a browser: sudo apt-get install chromium" >&2; exit 2; }
+	@$(PIP) install -e '.[dev,studio,browser]'
+	@touch $@
+
+test-browser: $(VENV)/browser ## the tests of the studio in a real browser; needs Chromium (Debian: chromium)
+	@SFUMATO_NEEDS_BROWSER=1 $(BIN)/python -m pytest -m browser tests/test_browser.py
+
 bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
 	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)
 
@@ -71,11 +80,8 @@ peers: .venv-bench/done ## what diffprivlib and OpenDP capture with PCA, as line
 figures: $(VENV)/base ## the figures that the documents quote
 	@$(BIN)/python benchmarks/figures.py
 
-results: $(VENV)/dev ## docs/results.md and its pictures; DATA=folder for the real data sets
-	@$(BIN)/python experiments/results.py $(if $(DATA),--data $(DATA))
-
-learning: .venv-bench/done $(VENV)/dev ## tables and figures of RON-Gauss in docs/results.md; DATA=folder
-	@$(BIN)/sfumato reproduce rongauss $(if $(DATA),--data $(DATA))
+results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (under 3 hours; NAME=all, QUICK=1, DATA=folder of the data sets)
+	@$(BIN)/sfumato reproduce $(or $(NAME),all) $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
 clean: ## remove everything that make made
 	@rm -rf $(VENV) .venv-bench demo-output playground site .mypy_cache .ruff_cache

@@ -19,6 +19,7 @@ from sfumato.commands.planning import add_feasible, add_plan, add_regions
 from sfumato.commands.releasing import add_release
 from sfumato.commands.reporting import add_report
 from sfumato.commands.reproducing import add_reproduce
+from sfumato.commands.studying import add_studio
 from sfumato.errors import SfumatoError
 
 
@@ -71,7 +72,7 @@ def _parser() -> Parser:
     plans = (add_plan, add_regions, add_feasible)
     asks = (add_show, add_report, add_estimate, add_ask)
     tries = (add_audit, add_attack, add_reproduce)
-    for add in (add_schema, add_check, *plans, add_release, *asks, add_ledger, *tries):
+    for add in (add_schema, add_check, *plans, add_release, *asks, add_ledger, *tries, add_studio):
         add(commands)
     return parser
 

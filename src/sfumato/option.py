@@ -59,7 +59,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a plan is made from: ``scale`` is a distance, a standard deviation or the weight of a cut."""
+    """What a plan is made from: ``scale`` is a distance, a standard deviation or the weight of a cut.
+
+    ``dimension``: consider sketches of so many columns only.
+    """
 
     schema: Schema | None
     domain: Domain
@@ -68,6 +71,7 @@ class Request:
     rows: int | None
     scale: float
     largest_dimension: int
+    dimension: int | None = None
 
     def merit(self, option: Option) -> float:
         """What is ranked, smaller is better."""

@@ -6,7 +6,7 @@ told from what. Planning touches no data and costs no budget; predictions use th
 """
 
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -214,6 +214,30 @@ def plan(
                         filled evenly. For cuts of a graph in two halves the weight of the cut.
     Privacy: no data is read, nothing is spent.
     """
+    request = ask(
+        guarantee=guarantee,
+        schema=schema,
+        columns=columns,
+        purpose=purpose,
+        rows=rows,
+        distance=distance,
+        largest_dimension=largest_dimension,
+    )
+    draft = outline(request, assumed=distance is None, options=_options(request))
+    return replace(draft, advice=tuple(advice(draft)))
+
+
+def ask(
+    *,
+    guarantee: Guarantee,
+    schema: Schema | None = None,
+    columns: int | None = None,
+    purpose: Purpose = "distances",
+    rows: int | None = None,
+    distance: float | None = None,
+    largest_dimension: int | None = None,
+) -> Request:
+    """What ``plan`` is asked, checked and completed."""
     check.one_of(get_args(Purpose), purpose=purpose)
     if columns is not None:
         check.whole(1, columns=columns)
@@ -224,12 +248,15 @@ def plan(
     check.positive(distance=wanted)
     largest = domain.dim if largest_dimension is None else largest_dimension
     check.whole(1, largest_dimension=largest)
-    request = Request(schema, domain, guarantee, purpose, rows, wanted, largest)
-    options = tuple(sorted(_options(request), key=request.merit))
-    if not options:
+    return Request(schema, domain, guarantee, purpose, rows, wanted, largest)
+
+
+def outline(request: Request, *, assumed: bool, options: Iterable[Option] | None = None) -> Plan:
+    """A plan without advice; unless told otherwise with typical sensitivities, so that it takes milliseconds."""
+    found = tuple(sorted(_typical_options(request) if options is None else options, key=request.merit))
+    if not found:
         raise ParameterError("no mechanism can keep this promise: see what each one says with its own prepare()")
-    draft = Plan(purpose, guarantee, wanted, distance is None, rows, options, (), request)
-    return replace(draft, advice=tuple(_advice(draft, request)))
+    return Plan(request.purpose, request.guarantee, request.scale, assumed, request.rows, found, (), request)
 
 
 def _domain(
@@ -266,18 +293,23 @@ def _typical(domain: Domain, purpose: Purpose) -> float:
 
 
 def _options(request: Request) -> Iterator[Option]:
+    """The options with projections that are drawn now where they are small enough, and their own sensitivities."""
+    return (rowwise.drawn(option, request) for option in _typical_options(request))
+
+
+def _typical_options(request: Request) -> Iterator[Option]:
     if request.purpose in _SUMMED:
         yield from summed.cuts(request) if request.purpose == "cuts" else summed.covariances(request)
         return
-    for option in rowwise.sketches(request):
-        yield rowwise.drawn(option, request)
+    yield from rowwise.sketches(request)
     yield from rowwise.responses(request)
     if request.purpose != "clustering":
         yield from rowwise.distances(request)
 
 
-def _advice(draft: Plan, request: Request) -> Iterator[str]:
+def advice(draft: Plan) -> Iterator[str]:
     """What would help where the best option is poor, and where another one is better."""
+    request = draft.request
     if request.purpose == "cuts":
         yield from summed.advice(draft.options, request)
     if draft.best.relative_error(draft.distance) <= _GOOD:

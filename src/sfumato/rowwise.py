@@ -141,8 +141,11 @@ def _shapes(family: Family, request: Request, growth: float = 1.04) -> Iterator[
     """Dimensions to try: every one up to some 30, then steps of 4%."""
     d = request.domain.dim
     if family == "identity":
-        if d <= request.largest_dimension:
+        if d <= request.largest_dimension and request.dimension in (None, d):
             yield Shape(family, d, d)
+        return
+    if request.dimension is not None:
+        yield Shape(family, d, request.dimension)
         return
     k = 1
     while k <= min(d, request.largest_dimension):

@@ -86,16 +86,18 @@ def _top(release: "AnyRelease") -> Markup:
         ("protects", protected),
         ("neighbours", {"replace": "replaced", "add-remove": "added or removed"}[promise.neighbours]),
         ("arithmetic", manifest["numerics"]),
+        ("budget", "charged" if manifest["accounted"] else "not charged"),
     ]
     warnings = words.warnings(manifest)
     listed = tag("ul", *(tag("li", line) for line in warnings))
+    style = "warnings" if words.kept(manifest) else "warnings bad"
     return tag(
         "header",
         tag("p", "sfumato", class_="maker"),
         tag("h1", words.TITLES[manifest["kind"]]),
         tag("p", words.lead(manifest), class_="lead"),
         tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="key"),
-        tag("aside", tag("h2", "Before you use it"), listed, class_="warnings") if warnings else "",
+        tag("aside", tag("h2", "Before you use it"), listed, class_=style) if warnings else "",
     )
 
 

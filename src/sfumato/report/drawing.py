@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.report.markup import Markup, join, number, tag
+from sfumato.report.markup import Markup, join, tag, tick
 
 Floats: TypeAlias = NDArray[np.float64]
 
 WIDTH, HEIGHT = 560, 330
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 14, 50
+_LETTER = 9.5  # how wide one is, about
 _POSITIVE, _NEGATIVE = (27, 108, 168), (200, 85, 61)
 
 
@@ -157,13 +158,13 @@ def _grid(plot: Plot, across: Axis, up: Axis) -> Markup:
     for value in up.ticks():
         y = round(float(up.place(value)), 1)
         parts.append(tag("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
-        parts.append(tag("text", number(value), x=_LEFT - 8, y=y + 4, text_anchor="end"))
+        parts.append(tag("text", tick(value), x=_LEFT - 8, y=y + 4, text_anchor="end"))
     for value in across.ticks():
         if plot.whole and value != round(value):
             continue
         x = round(float(across.place(value)), 1)
         parts.append(tag("line", x1=x, x2=x, y1=floor, y2=floor + 5, class_="axis"))
-        parts.append(tag("text", number(value), x=x, y=floor + 19, text_anchor="middle"))
+        parts.append(tag("text", tick(value), x=x, y=floor + 19, text_anchor="middle"))
     parts.append(tag("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=floor, y2=floor, class_="axis"))
     parts.append(
         tag("text", plot.x_name, x=(_LEFT + WIDTH - _RIGHT) / 2, y=HEIGHT - 8, text_anchor="middle", class_="name")
@@ -194,7 +195,7 @@ def _mark(mark: Mark, line: int, across: Axis, up: Axis) -> Markup:
             tag("text", mark.name, x=WIDTH - _RIGHT - 4, y=y - 6, text_anchor="end", class_="marked"),
         )
     x = round(float(across.place(mark.at)), 1)
-    right = x < (WIDTH + _LEFT) / 2
+    right = x + 6 + _LETTER * len(mark.name) < WIDTH
     return join(
         tag("line", x1=x, x2=x, y1=_TOP, y2=HEIGHT - _BOTTOM, class_="mark"),
         tag(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _POINTS = 121
-_SPECTRUM = 30  # eigenvalues shown at most
+_MANY, _SPECTRUM, _COLUMNS = 128, (30, 12), (20, 10)  # eigenvalues and columns shown: of some columns, and of many
 _SIMULATED = 512  # columns up to which the bounds of eigenvalues are simulated
 _DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are edges
 
@@ -62,7 +62,7 @@ def _distances(release: "AnyRelease") -> Plot:
     errors = np.asarray(release.error_at(xs**2))
     marks: tuple[Mark, ...] = (Mark(least, f"told from 0 beyond {number(least, 3)}"),)
     if widest < least:
-        marks += (Mark(widest, f"no two records are farther apart than {number(widest, 3)}"),)
+        marks += (Mark(widest, f"farthest possible: {number(widest, 3)}"),)
     return Plot(
         x_name="true distance between two records",
         y_name="standard error of an estimated squared distance",
@@ -97,10 +97,7 @@ def _distance_words(release: "AnyRelease") -> list[str]:
         ),
         f"By the declared bounds, no two records are farther apart than {number(widest, 3)}"
         + (", so no single distance can be told from 0 in this release." if widest < least else "."),
-        (
-            "Distances are in the schema\u2019s weighted units. Errors of single pairs average out over many of them, "
-            "but for what all pairs of one release share."
-        ),
+        "Distances are in the schema\u2019s weighted units, between records as they were clipped.",
     ]
     if release.manifest["kind"] in ("sketch", "components"):
         lines.append(f"An error bar covers {release.geometry.covers}.")
@@ -178,7 +175,7 @@ def _cut_words(release: GraphRelease) -> list[str]:
 
 
 def _spectrum(release: CovarianceRelease) -> Plot:
-    shown = min(len(release.names), _SPECTRUM)
+    shown = min(len(release.names), _SPECTRUM[len(release.names) > _MANY])
     found = release.principal_components(shown)
     values, errors = np.atleast_1d(found.variances.value), np.atleast_1d(found.variances.standard_error)
     simulated = len(release.names) <= _SIMULATED
@@ -209,26 +206,21 @@ def _lean(names: tuple[str, ...], vector: Floats) -> str:
     return ", ".join(f"{shortened(names[i], 30)} {vector[i]:+.2f}" for i in largest)
 
 
-def column_errors(release: "AnyRelease", most: int = 40) -> list[tuple[str, Any]]:
+def column_errors(release: "AnyRelease") -> list[tuple[str, Any]]:
     """The variance of each of the first columns, as estimates; nothing for kinds that have none."""
     if not isinstance(release, CovarianceRelease):
         return []
-    return [(name, release.variance(name)) for name in release.names[:most]]
+    return [(name, release.variance(name)) for name in release.names[: _COLUMNS[len(release.names) > _MANY]]]
 
 
 def _covariance_words(release: CovarianceRelease) -> list[str]:
-    about = (
-        "their mean"
-        if release.manifest["mechanism"]["centred"]
-        else "the middle of the bounds, or the origin under a clip"
-    )
     counted = (
         ""
         if "rows" in release.manifest
         else (f" The number of records is protected: its estimate here is {number(release.records, 4)}.")
     )
     return [
-        f"Variances are about {about}, in the schema\u2019s weighted units.{counted}",
+        f"Variances are about {release.about}, in the schema\u2019s weighted units.{counted}",
         (
             "Noise pushes eigenvalues apart: where it rivals the gaps between them, the leading ones look larger than "
             "they are, and the last ones may fall below 0. The intervals allow for that, the standard errors do not."

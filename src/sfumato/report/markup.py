@@ -15,6 +15,10 @@ class Markup(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """As templates ask for it."""
+        return self
+
 
 def escape(text: object) -> Markup:
     """A text as HTML shows it, in elements and in quoted attributes; characters that HTML cannot hold become U+FFFD."""
@@ -64,3 +68,11 @@ def number(value: float, digits: int = 4) -> str:
     mantissa = (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa).replace("-", "\u2212")
     power = f"10{str(int(exponent)).translate(_SUPERSCRIPT)}"
     return power if mantissa == "1" else f"{mantissa} \u00d7 {power}"
+
+
+def tick(value: float) -> str:
+    """A number beside an axis: thousands as k, millions as M."""
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if unit * (10 if unit < 1e6 else 1) <= abs(value) < 1e9:
+            return f"{number(value / unit)}{letter}"
+    return number(value)

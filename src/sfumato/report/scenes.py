@@ -67,7 +67,7 @@ def scenes(release: "AnyRelease") -> list[Scene]:
     return _graph(release)
 
 
-def _flat(rows: Floats) -> tuple[Floats, Floats]:
+def flat(rows: Floats) -> tuple[Floats, Floats]:
     """The two directions in which rows vary most about their mean, as columns, and that mean; signs are settled."""
     centre = rows.mean(axis=0)
     _, vectors = np.linalg.eigh((rows - centre).T @ (rows - centre))
@@ -81,7 +81,7 @@ def _flat(rows: Floats) -> tuple[Floats, Floats]:
 def _sketch(release: SketchRelease) -> Scene:
     clean = neighbourhood.denoise(release.array(), release.noise)
     seen = clean.rows if clean.rank >= 2 else release.array()
-    directions, centre = _flat(seen)
+    directions, centre = flat(seen)
     points = (seen[sampled(release.rows, MOST_POINTS)] - centre) @ directions
     stands = f"{clean.rank} of {release.dimension} directions stand out of the noise"
     how = (
@@ -96,7 +96,7 @@ def _sketch(release: SketchRelease) -> Scene:
 
 def _synthetic(release: SyntheticRelease) -> Scene:
     rows = release.array()
-    directions, centre = _flat(rows)
+    directions, centre = flat(rows)
     chosen = sampled(len(rows), MOST_POINTS)
     points = (rows[chosen] - centre) @ directions
     groups, shown = _by_class(release, points, chosen)
@@ -149,7 +149,7 @@ def _responses(release: ResponsesRelease) -> Scene:
         label="estimated share of records with each value",
     )
     listed = "; ".join(
-        f"{i + 1} {shortened(n, 30)}: {s:.1%}" for i, (n, s) in enumerate(zip(names, shares, strict=False))
+        f"{i + 1} {shortened(n, 30)}: {_percent(s)}" for i, (n, s) in enumerate(zip(names, shares, strict=False))
     )
     more = "" if len(names) <= _COLUMNS else f" The first {_COLUMNS} of {len(names)} are shown."
     said = "How many records have each value, freed of what random answers add (unbiased, so below 0 at times)."
@@ -157,9 +157,13 @@ def _responses(release: ResponsesRelease) -> Scene:
     return Scene("The released answers, summed", drawing.draw(plot, "answers"), caption)
 
 
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("-", "\u2212")
+
+
 def _distances(release: DistancesRelease) -> list[Scene]:
     chosen = sampled(release.rows, _EMBEDDED)
-    matrix = _square(release.values, chosen, release.rows)
+    matrix = within(release.values, chosen, release.rows)
     points = euclidean.points(matrix, 2)
     names = ("first direction", "second direction")
     cloud = drawing.cloud([(points, "c0")], names, "records placed by their released distances")
@@ -178,7 +182,7 @@ def _distances(release: DistancesRelease) -> list[Scene]:
     ]
 
 
-def _square(triangle: Any, chosen: NDArray[np.int64], count: int) -> Floats:
+def within(triangle: Any, chosen: NDArray[np.int64], count: int) -> Floats:
     """The symmetric matrix of some rows of a triangle."""
     first, second = np.triu_indices(len(chosen), 1)
     matrix = np.zeros((len(chosen), len(chosen)))
@@ -196,7 +200,7 @@ def _covariance(release: CovarianceRelease) -> Scene:
     )
     caption = "Covariances of the encoded columns over their standard deviations: blue above 0, red below."
     if lost:
-        caption += f" {lost} columns have a variance that is lost in the noise and are left blank."
+        caption += f" Left blank, for a variance that is lost in the noise: {lost} of them."
     if shown < len(names):
         caption += f" The first {shown} of {len(names)} columns are shown."
     picture = drawing.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
@@ -209,7 +213,7 @@ def _graph(release: GraphRelease) -> list[Scene]:
     assert isinstance(release, PairsRelease)
     n = release.vertices
     chosen = sampled(n, _EMBEDDED)
-    matrix = _square(release.weights(), chosen, n)
+    matrix = within(release.weights(), chosen, n)
     rule = _rule(n, _EMBEDDED, "vertices")
     few = matrix[:_MAPPED, :_MAPPED]
     noise = 2 * float(np.sqrt(len(chosen) * release.noise.variance))

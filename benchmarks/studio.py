@@ -1,0 +1,71 @@
+"""How fast the Plan screen answers when epsilon or k moves: what the server does for one change, in milliseconds.
+
+For each kind of plan: 50 changes, one after another, after a first answer that is not counted (it finds what does not
+depend on either). The whole work of the page is timed: the form, the plan, both pictures, the table as HTML.
+"""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from sfumato.schema import Schema
+from sfumato.studio.desk import Studio
+from sfumato.studio.folder import Folder
+from sfumato.studio.guard import Keys
+from sfumato.studio.planning import plan_answer
+
+CHANGES = 50
+ATTRIBUTE = {"unit": "attribute", "delta": "0", "rows": "10000"}
+RECORD = {"unit": "record", "delta": "1e-6", "rows": "10000"}
+GRAPH = {"unit": "edge", "delta": "1e-6", "rows": "1000", "distance": "100000", "purpose": "cuts"}
+CASES: list[tuple[int, dict[str, str]]] = [
+    *((64, terms | {"purpose": purpose}) for terms in (ATTRIBUTE, RECORD) for purpose in ("distances", "clustering")),
+    (64, RECORD | {"purpose": "covariance"}),
+    *((1000, terms | {"purpose": "distances"}) for terms in (ATTRIBUTE, RECORD)),
+    (1000, RECORD | {"purpose": "clustering"}),
+    (1000, RECORD | {"purpose": "covariance"}),
+    (0, GRAPH),
+]
+
+
+def changes(columns: int, terms: dict[str, str]) -> list[dict[str, str]]:
+    """Epsilon and k in turn, never the same twice."""
+    moved = [f"{10 ** (i / 25 - 1):.4g}" for i in range(CHANGES)]
+    dimensions = [str(1 + (7 * i) % columns) if columns and i % 2 else "" for i in range(CHANGES)]
+    return [terms | {"epsilon": e, "k": k} for e, k in zip(moved, dimensions, strict=True)]
+
+
+def measured(studio: Studio, columns: int, terms: dict[str, str]) -> list[float]:
+    """Seconds for each change."""
+    data = {"data": f"wide{columns}.csv" if columns else ""}
+    nothing: Any = SimpleNamespace()
+    plan_answer(studio, nothing, terms | data | {"epsilon": "1.2345"})
+    seconds = []
+    for form in changes(columns, terms):
+        start = time.perf_counter()
+        plan_answer(studio, nothing, form | data)
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'columns':>7}  {'unit':9}  {'purpose':10}  {'median ms':>9}  {'95% ms':>7}")
+    with tempfile.TemporaryDirectory() as folder:
+        studio = Studio(Folder.of(folder), None, Keys())
+        for columns in {c for c, _ in CASES if c}:
+            (Path(folder) / f"wide{columns}.csv").write_text("")
+            Schema.reals(columns, 0, 16).write(Path(folder) / f"wide{columns}.toml")
+        for columns, terms in CASES:
+            seconds = measured(studio, columns, terms)
+            median, late = statistics.median(seconds), seconds[int(0.95 * CHANGES)]
+            print(
+                f"{columns or '-':>7}  {terms['unit']:9}  {terms['purpose']:10}  {1e3 * median:9.0f}  {1e3 * late:7.0f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The application: every screen's routes, behind the guard."""
+
+from importlib import resources
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from sfumato.releases.loading import load
+from sfumato.studio import budgeting, describing, exploring, planning, releasing
+from sfumato.studio.desk import Studio
+from sfumato.studio.guard import Guard
+from sfumato.studio.pages import page, reading
+
+
+def application(studio: Studio, port: int) -> Starlette:
+    """The studio at a port of 127.0.0.1."""
+    static = str(resources.files("sfumato.studio") / "static")
+    routes = [
+        reading(studio, "/", _home),
+        *describing.routes(studio),
+        *planning.routes(studio),
+        *releasing.routes(studio),
+        *budgeting.routes(studio),
+        reading(studio, "/explore", _explore),
+        reading(studio, "/explore/{name}", _explored),
+        Mount("/static", StaticFiles(directory=static)),
+    ]
+    made = Starlette(routes=routes, middleware=[Middleware(Guard, keys=studio.keys, port=port)])
+    made.router.redirect_slashes = False  # a path is what it is
+    return made
+
+
+def _home(studio: Studio, request: Request) -> Response:
+    del studio, request
+    return RedirectResponse("/data", 303)
+
+
+def _explore(studio: Studio, request: Request) -> Response:
+    """The releases in the folder."""
+    del request
+    return page(studio, "explore_list.html", here="explore", releases=studio.folder.releases())
+
+
+def _explored(studio: Studio, request: Request) -> Response:
+    """One release: its questions and, if one is asked (``?question=...``), the answer; a GET, since nothing changes."""
+    name, fields = request.path_params["name"], dict(request.query_params)
+    release = load(studio.folder.release(name))
+    asked = fields.get("question")
+    told = None if asked is None else exploring.answer(release, asked, fields)
+    facts = {"name": name, "manifest": release.manifest, "questions": exploring.questions(release)}
+    return page(studio, "explore.html", here="explore", **facts, asked=asked, fields=fields, answer=told)

@@ -1,0 +1,112 @@
+"""The Budget screen: what was spent of each dataset, what remains, every release, and whether the record is whole."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from sfumato.budget import Dataset
+from sfumato.conversion import Cap
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.ledger import Ledger
+from sfumato.studio.desk import Studio
+from sfumato.studio.pages import Form, page, reading, writing
+from sfumato.studio.planning import UNITS, promise
+
+_FIELDS = ("name", "unit", "epsilon", "delta", "neighbours")
+_STATES = {
+    "committed": "published",
+    "drawn": "spent, not published",
+    "reserved": "reserved, nothing drawn",
+    "void": "given back",
+}
+
+
+def routes(studio: Studio) -> list[Route]:
+    """Of this screen."""
+    return [
+        reading(studio, "/budget", budget),
+        writing(studio, "/budget/dataset", enter),
+        writing(studio, "/budget/verify", verify),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What was spent of a cap, and what a release would add: shares of the whole."""
+
+    words: str
+    spent: float
+    whole: float
+    remaining: float | None
+    bound: str
+
+    @property
+    def share(self) -> float:
+        """Of the cap that is spent, at most all of it."""
+        return min(1.0, self.spent / self.whole)
+
+
+def bars(dataset: Dataset) -> list[Bar]:
+    """One for each cap."""
+    return [
+        Bar(cap.describe(), total.epsilon, cap.guarantee.epsilon, dataset.remaining(place), total.bound)
+        for place, cap in enumerate(dataset.caps)
+        for total in [dataset.total(place)]
+    ]
+
+
+def budget(studio: Studio, request: Request) -> Response:
+    """All datasets."""
+    del request
+    return _budget(studio)
+
+
+def enter(studio: Studio, request: Request, form: Form) -> Response:
+    """Enter a dataset with its cap; the ledger is made if it is not there yet."""
+    del request
+    fields = {key: form.get(key, "") for key in _FIELDS}
+    try:
+        if studio.place is None:
+            raise ParameterError("this studio has no ledger: start it with --ledger")
+        cap = Cap(promise(fields))
+        Ledger.create(studio.place).add_dataset(fields["name"], cap)
+    except SfumatoError as error:
+        return _budget(studio, 422, fields=fields, wrong=str(error))
+    return RedirectResponse("/budget", 303)
+
+
+def verify(studio: Studio, request: Request, form: Form) -> Response:
+    """Check that no entry was edited, removed or moved."""
+    del request, form
+    ledger = studio.ledger()
+    if ledger is None:
+        raise ParameterError("there is no ledger to verify")
+    try:
+        entries, last = ledger.verify()
+    except SfumatoError as error:
+        return _budget(studio, broken=str(error))
+    return _budget(studio, verified={"entries": entries, "last": last})
+
+
+def _budget(studio: Studio, status: int = 200, **facts: Any) -> Response:
+    try:
+        datasets, unreadable = studio.datasets(), ""
+    except SfumatoError as error:
+        datasets, unreadable = [], str(error)
+    shared = {
+        "place": studio.place,
+        "datasets": [(d, bars(d)) for d in datasets],
+        "unreadable": unreadable,
+        "states": _STATES,
+        "units": UNITS,
+        "infinite": math.isinf,
+        "fields": {"name": "", "unit": "record", "epsilon": "3", "delta": "1e-6", "neighbours": "replace"},
+        "wrong": "",
+        "verified": None,
+        "broken": "",
+    }
+    return page(studio, "budget.html", status, here="budget", **(shared | facts))

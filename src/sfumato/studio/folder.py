@@ -1,0 +1,140 @@
+"""The data folder: what is in it, and no way out of it.
+
+A name from a page is one name, not a path: what it stands for is resolved, links and all, and must lie in the folder.
+Hidden files and links that lead out are neither listed nor opened.
+"""
+
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.errors import SfumatoError
+
+TABLES = (".csv", ".parquet")
+_NEW = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+
+class NotHereError(SfumatoError, LookupError):
+    """There is no such file in the folder, or none that may be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file of the folder as a list shows it."""
+
+    name: str
+    size: int
+    has_schema: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder with data, and the one that releases go to (the same, unless told otherwise). Both are real paths."""
+
+    data: Path
+    out: Path
+
+    @classmethod
+    def of(cls, data: str | Path, out: str | Path | None = None) -> "Folder":
+        """The folders at these places, which must exist."""
+        return cls(_real(data), _real(data if out is None else out))
+
+    def tables(self) -> list[Item]:
+        """The tables in the folder, by name."""
+        found = [(name, path) for name, path in _listed(self.data) if path.is_file() and _is_table(name)]
+        return [Item(name, path.stat().st_size, self.has_schema(name)) for name, path in found]
+
+    def releases(self) -> list[str]:
+        """The names of the releases that were made, by name."""
+        return [name for name, path in _listed(self.out) if path.is_dir() and (path / "manifest.json").is_file()]
+
+    def table(self, name: str) -> Path:
+        """Where a table is."""
+        path = _inside(self.data, name)
+        if not path.is_file() or not _is_table(name):
+            raise NotHereError("there is no such table in the folder")
+        return path
+
+    def release(self, name: str) -> Path:
+        """Where a release is."""
+        path = _inside(self.out, name)
+        if not path.is_dir():
+            raise NotHereError("there is no such release in the folder")
+        return path
+
+    def has_schema(self, name: str) -> bool:
+        """Whether a schema lies beside a table."""
+        try:
+            return self.schema(name).is_file()
+        except NotHereError:
+            return False
+
+    def schema(self, name: str) -> Path:
+        """Where the schema of a table is."""
+        _check(name)
+        return _inside(self.data, schema_name(name))
+
+    def write_schema(self, name: str, text: str) -> None:
+        """Write the schema of a table beside it, whole or not at all; a link in its place is replaced, not followed."""
+        beside = self.table(name).parent == self.data
+        if not beside:
+            raise NotHereError("the table is a link into another folder: its schema is kept there, not here")
+        hidden = self.data / f".{schema_name(name)}.{secrets.token_hex(8)}"
+        try:
+            hidden.write_text(text, encoding="utf-8", newline="\n")
+            hidden.replace(self.data / schema_name(name))
+        finally:
+            hidden.unlink(missing_ok=True)
+
+    def new_release(self, name: str) -> Path:
+        """Where a release of a new name would go."""
+        if not _NEW.fullmatch(name):
+            raise NotHereError("a release's name has letters, digits, '.', '_' and '-', and does not begin with a '.'")
+        path = self.out / name
+        if path.exists() or path.is_symlink():
+            raise NotHereError(f"{name} is there already: choose another name")
+        return path
+
+
+def schema_name(table: str) -> str:
+    """The name of the schema that belongs to a table."""
+    return f"{Path(table).stem}.toml"
+
+
+def _is_table(name: str) -> bool:
+    return Path(name).suffix.lower() in TABLES
+
+
+def _real(place: str | Path) -> Path:
+    path = Path(place)
+    if not path.is_dir():
+        raise NotHereError(f"there is no folder {place}")
+    return path.resolve(strict=True)
+
+
+def _check(name: str) -> None:
+    """Refuse what is no plain name."""
+    if not name or name.startswith(".") or any(sign in name for sign in ("\0", "/", "\\")):
+        raise NotHereError("there is no such file in the folder")
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """The real path of a name, which must lie in the folder."""
+    _check(name)
+    try:
+        path = (folder / name).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        raise NotHereError("there is no such file in the folder") from None
+    if not path.is_relative_to(folder) or any(part.startswith(".") for part in path.relative_to(folder).parts):
+        raise NotHereError("there is no such file in the folder")
+    return path
+
+
+def _listed(folder: Path) -> Iterator[tuple[str, Path]]:
+    for name in sorted(path.name for path in folder.iterdir()):
+        try:
+            yield name, _inside(folder, name)
+        except NotHereError:
+            continue

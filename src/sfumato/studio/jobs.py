@@ -1,0 +1,203 @@
+"""Releases made in the background: what was agreed on, how far it is, and how it can be stopped.
+
+A job goes through ``pipeline.release_to`` with the ledger, as on the command line. It can be stopped where rows are
+read or written; what was reserved by then stays spent, and the message says so.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.budget import Quote
+from sfumato.engine import Ids, Local
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.guarantee import Guarantee
+from sfumato.ledger import Account
+from sfumato.mechanism import Recipe
+from sfumato.pipeline import release_to
+from sfumato.rows import Blocks, Floats, Progress, Rows, ignore
+from sfumato.schema import Schema
+from sfumato.storage import Written
+
+_PATIENCE = 60.0  # seconds for a job to stop when the studio ends
+
+
+class CancelledError(SfumatoError):
+    """The owner stopped a release."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A release that was priced and waits to be confirmed: exactly this is made, or nothing."""
+
+    name: str
+    path: Path
+    data: Path
+    schema: Schema | None
+    recipe: Recipe
+    guarantee: Guarantee
+    account: Account | None
+    quotes: tuple[Quote, ...]
+    rows: int | None
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched(Local):
+    """The machine at hand, telling of every block that is read or written."""
+
+    tick: Progress = ignore
+
+    def rows(self, blocks: Blocks, progress: Progress) -> Rows:
+        """Rows that count themselves when they are read, whether they are mapped or summed."""
+
+        def encode(batch: pa.RecordBatch) -> Floats:
+            self.tick(batch.num_rows)
+            return blocks.encode(batch)
+
+        return Local.rows(self, replace(blocks, encode=encode), progress)
+
+    def write(self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None) -> Written:
+        """Written block by block, each of which is a place to stop."""
+
+        def told() -> Iterator[Any]:
+            for block in blocks:
+                self.tick(0)
+                yield block
+
+        return Local.write(self, folder, names, told(), ids)
+
+
+class Job:
+    """One order being carried out by a thread."""
+
+    def __init__(self, order: Order) -> None:
+        self.order, self.state, self.message = order, "running", ""
+        self._read, self._lock, self._stop = 0, threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="release", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the folder is ours until the end."""
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Ask it to stop at the next block."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait for the end."""
+        self._thread.join(_PATIENCE)
+
+    def facts(self) -> dict[str, Any]:
+        """How far it is, for the page; numbers of rows only where the guarantee makes them public."""
+        total, read = self.order.rows, self._read
+        public = self.order.guarantee.neighbours == "replace" and self.order.schema is not None
+        share = None if not total else min(1.0, read / total) if read <= total else (read % total or total) / total
+        return {
+            "state": self.state,
+            "stopping": self._stop.is_set() and self.state == "running",
+            "share": 1.0 if self.state == "done" else share,
+            "rows": read if public else None,
+            "total": total if public else None,
+            "turn": 1 if not total else max(1, -(-read // total)),
+            "message": self.message,
+            "name": self.order.name,
+        }
+
+    def tick(self, rows: int) -> None:
+        """Some rows were read; the place where a job stops."""
+        with self._lock:
+            self._read += rows
+        if self._stop.is_set():
+            raise CancelledError("stopped by you; no release was written")
+
+    def _run(self) -> None:
+        order, tick = self.order, self.tick
+        try:
+            with _alone(order.path.parent):
+                release_to(
+                    order.path,
+                    order.data,
+                    schema=order.schema,
+                    mechanism=order.recipe,
+                    guarantee=order.guarantee,
+                    ledger=order.account,
+                    engine=Watched(tick=tick),
+                    progress=tick if order.schema is None else ignore,
+                )
+            self.state = "done"
+        except CancelledError as error:
+            self.message, self.state = _sentence(error), "cancelled"
+        except SfumatoError as error:
+            self.message, self.state = _sentence(error), "failed"
+        except BaseException as error:  # noqa: BLE001 - the thread ends here, and its text might hold a cell
+            self.message = f"{_reason(error)}; the Budget screen says what was spent"
+            self.state = "failed"
+
+
+def _sentence(error: SfumatoError) -> str:
+    return str(error)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this: lower the dimension"
+    if isinstance(error, OSError):
+        return f"the file system refused ({error.strerror or type(error).__name__})"
+    return f"this went wrong ({type(error).__name__})"
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One release at a time in a folder, whatever studio makes it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ParameterError(
+                "another studio makes a release in this folder: wait for it; nothing was spent"
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+class Desk:
+    """The order that waits and the job that was started last; one job at a time."""
+
+    def __init__(self) -> None:
+        self._order: Order | None = None
+        self._lock = threading.Lock()
+        self.job: Job | None = None
+
+    def keep(self, order: Order) -> None:
+        """Keep an order until it is confirmed, or another takes its place."""
+        with self._lock:
+            self._order = order
+
+    def start(self, key: str, make: Callable[[Order], Job] = Job) -> Job:
+        """Carry out the order with this key, once."""
+        with self._lock:
+            if self.job is not None and self.job.state == "running":
+                raise ParameterError("a release is being made: wait for it, or stop it first")
+            order = self._order
+            if order is None or not secrets.compare_digest(order.key, key):
+                raise ParameterError("this order was carried out or replaced already: look at its price again")
+            self._order, self.job = None, make(order)
+            self.job.start()
+            return self.job
+
+    def close(self) -> None:
+        """Stop what is under way."""
+        if self.job is not None:
+            self.job.cancel()
+            self.job.join()

@@ -1,0 +1,138 @@
+"""Pages and forms: templates with every value escaped, and the one way in which a handler is called.
+
+A POST reaches its handler only with the form's token; an error of ours becomes a page that says what was wrong, any
+other one a page that says nothing of it, since its text might hold a cell.
+"""
+
+import functools
+import hmac
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.studio.charts import share
+from sfumato.studio.desk import Studio
+from sfumato.studio.folder import NotHereError
+
+Form: TypeAlias = dict[str, str]
+Reader: TypeAlias = Callable[[Studio, Request], Response]
+Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
+
+SCREENS = (("data", "Data"), ("plan", "Plan"), ("release", "Release"), ("budget", "Budget"), ("explore", "Explore"))
+_MOST_FIELDS = 10_000
+
+
+@functools.cache
+def environment() -> Environment:
+    """The templates of the package."""
+    made = Environment(
+        loader=PackageLoader("sfumato.studio"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"size": size}
+    return made
+
+
+def size(count: int) -> str:
+    """Bytes, for people."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+def render(studio: Studio, template: str, **facts: Any) -> str:
+    """The text of a page or of a part of one."""
+    shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name, "share": share}
+    return environment().get_template(template).render(shared | facts)
+
+
+def page(studio: Studio, template: str, status: int = 200, **facts: Any) -> HTMLResponse:
+    """A page."""
+    return HTMLResponse(render(studio, template, **facts), status)
+
+
+def reading(studio: Studio, path: str, handler: Reader) -> Route:
+    """A route that changes nothing."""
+
+    async def endpoint(request: Request) -> Response:
+        return await _answer(studio, lambda: handler(studio, request), as_json=False)
+
+    return Route(path, endpoint, methods=["GET"], name=handler.__name__)
+
+
+def writing(studio: Studio, path: str, handler: Writer) -> Route:
+    """A route that may change something: the token of our forms is checked here, for all of them."""
+
+    async def endpoint(request: Request) -> Response:
+        form = _form(request.headers.get("content-type", ""), await request.body())
+        as_json = request.headers.get("content-type", "").startswith("application/json")
+        offered = request.headers.get("x-csrf") if as_json else (form or {}).get("csrf")
+        if form is None or not hmac.compare_digest((offered or "").encode(), studio.keys.csrf.encode()):
+            return page(studio, "error.html", 403, text="This form is not one of this page's: reload it and try again.")
+        return await _answer(studio, lambda: handler(studio, request, form), as_json=as_json)
+
+    return Route(path, endpoint, methods=["POST"], name=handler.__name__)
+
+
+def _form(kind: str, body: bytes) -> Form | None:
+    """The fields of a form, or of a flat JSON object, as texts."""
+    try:
+        if kind.startswith("application/json"):
+            fields = json.loads(body)
+            return {str(k): str(v) for k, v in fields.items()} if isinstance(fields, dict) else None
+        text = body.decode("ascii")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
+    except (ValueError, RecursionError):
+        return None
+
+
+async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool) -> Response:
+    try:
+        return await run_in_threadpool(work)
+    except NotHereError as error:
+        status, text = 404, str(error)
+    except SfumatoError as error:
+        status, text = 400, str(error)
+    except OSError as error:
+        status, text = 500, f"the file system refused: {error.strerror or type(error).__name__}"
+    except Exception as error:  # noqa: BLE001 - its text might hold a cell
+        status, text = 500, f"this went wrong ({type(error).__name__}); nothing more is shown, to keep cells private"
+    if as_json:
+        return JSONResponse({"error": text}, status)
+    return page(studio, "error.html", status, text=text)
+
+
+def number(fields: Form, name: str, default: float | None = None) -> float | None:
+    """A number of a form; the default where the field is empty."""
+    text = fields.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"{name} must be a number") from None
+
+
+def whole(fields: Form, name: str, default: int | None = None) -> int | None:
+    """A whole number of a form; the default where the field is empty."""
+    text = fields.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(f"{name} must be a whole number") from None

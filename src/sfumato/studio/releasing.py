@@ -1,0 +1,248 @@
+"""The Release screen: choose, look at the price, confirm, watch, read the report."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from sfumato.budget import Dataset
+from sfumato.errors import LedgerError, ParameterError, SfumatoError
+from sfumato.ledger import Account
+from sfumato.manifest import Manifest, contents, read_guarantee
+from sfumato.mechanism import Recipe
+from sfumato.mechanisms.covariance import Covariance
+from sfumato.mechanisms.distances import NoisyDistances
+from sfumato.mechanisms.graph import GraphSketch
+from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
+from sfumato.mechanisms.responses import RandomizedResponse
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.mechanisms.synthetic import Synthetic
+from sfumato.pipeline import price
+from sfumato.releases.loading import load
+from sfumato.report import page as report_page
+from sfumato.schema import Schema
+from sfumato.studio.desk import Studio
+from sfumato.studio.jobs import Order
+from sfumato.studio.pages import Form, page, reading, whole, writing
+from sfumato.studio.planning import CHANGES, UNITS, promise
+from sfumato.tables import open_table
+
+# The report has a script and a style of its own, and a release may come from anybody: it gets an origin of its own,
+# which can reach neither the studio nor a network.
+REPORT_POLICY = (
+    "sandbox allow-scripts allow-modals; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+)
+RECIPES: dict[str, Callable[[Form], Recipe]] = {
+    "sketch": lambda f: Sketch(
+        dimension=None if f.get("projection") == "identity" else whole(f, "dimension"),
+        projection=f.get("projection") or None,  # type: ignore[arg-type]
+        noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
+    ),
+    "responses": lambda _: RandomizedResponse(),
+    "distances": lambda f: NoisyDistances(noise=f.get("noise") or "laplace"),  # type: ignore[arg-type]
+    "synthetic": lambda f: Synthetic(
+        dimension=whole(f, "dimension"),
+        label=f.get("label") or None,
+        noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
+    ),
+    "covariance": lambda f: Covariance(noise=f.get("noise") or "laplace", rows=whole(f, "rows")),  # type: ignore[arg-type]
+    "graph sketch": lambda f: GraphSketch(rows=whole(f, "rows"), vertices=whole(f, "vertices")),
+    "edge noise": lambda f: EdgeNoise(vertices=whole(f, "vertices")),
+    "edge response": lambda f: EdgeResponse(vertices=whole(f, "vertices")),
+}
+MECHANISMS = {
+    "sketch": "sketch: a few noisy numbers per record",
+    "responses": "randomized response on every flag and category",
+    "distances": "noise on the distances of all pairs",
+    "synthetic": "synthetic records from a private model",
+    "covariance": "covariance of the columns",
+    "graph sketch": "graph: a sketch that answers cuts",
+    "edge noise": "graph: noise on every pair",
+    "edge response": "graph: randomized response on every pair",
+}
+FIELDS = (
+    *("data", "mechanism", "projection", "dimension", "noise", "rows", "vertices", "label"),
+    *("unit", "epsilon", "delta", "change", "radius", "neighbours", "dataset", "convert", "exceptions", "name"),
+)
+_PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
+_NOISES = ("laplace", "gaussian", "sketch")
+
+
+def routes(studio: Studio) -> list[Route]:
+    """Of this screen."""
+    return [
+        reading(studio, "/release", choose),
+        writing(studio, "/release/price", quote_price),
+        writing(studio, "/release/start", start),
+        reading(studio, "/release/job", job_page),
+        reading(studio, "/release/state", job_state),
+        writing(studio, "/release/cancel", cancel),
+        reading(studio, "/release/made/{name}", made),
+        reading(studio, "/release/made/{name}/report", report),
+    ]
+
+
+def choose(studio: Studio, request: Request) -> Response:
+    """The form, filled in from a plan."""
+    fields = {key: request.query_params.get(key, "") for key in FIELDS}
+    fields |= {k: v for k, v in {"mechanism": "sketch", "unit": "attribute", "epsilon": "1"}.items() if not fields[k]}
+    fields["name"] = fields["name"] or _free_name(studio, fields["data"])
+    return _form(studio, fields)
+
+
+def _form(studio: Studio, fields: Mapping[str, str], wrong: str = "") -> Response:
+    facts: dict[str, Any] = {
+        "fields": fields,
+        "wrong": wrong,
+        "tables": studio.folder.tables(),
+        "mechanisms": MECHANISMS,
+        "projections": _PROJECTIONS,
+        "noises": _NOISES,
+        "units": UNITS,
+        "changes": CHANGES,
+        "datasets": [d.name for d in studio.datasets()],
+        "place": studio.place,
+        "releases": studio.folder.releases(),
+        "job": studio.desk.job,
+    }
+    return page(studio, "release.html", 422 if wrong else 200, here="release", **facts)
+
+
+def _free_name(studio: Studio, data: str) -> str:
+    """A name that no release has yet."""
+    stem = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in data.rpartition(".")[0]) or "data"
+    names = (f"{stem}{'' if i == 1 else f'-{i}'}.release" for i in range(1, 10_000))
+    return next((n for n in names if not (studio.folder.out / n).exists()), "")
+
+
+def order_of(studio: Studio, fields: Form) -> Order:
+    """The release that a form describes, with its price; nothing is read off the rows, drawn or charged."""
+    kind = fields.get("mechanism", "")
+    if kind not in RECIPES:
+        raise ParameterError(f"mechanism must be one of {', '.join(RECIPES)}")
+    graph = fields.get("unit") == "edge"
+    data = studio.folder.table(fields.get("data", ""))
+    schema = None if graph else Schema.read(studio.folder.schema(fields["data"]))
+    terms: dict[str, Any] = {
+        "schema": schema,
+        "mechanism": RECIPES[kind](fields),
+        "guarantee": promise(fields),
+    }
+    account = _account(studio, fields)
+    terms["mechanism"].prepare(schema, terms["guarantee"])  # refuses what cannot be promised, ledger or not
+    quotes = () if account is None else tuple(price(data, ledger=account, **terms))
+    return Order(
+        name=fields.get("name", ""),
+        path=studio.folder.new_release(fields.get("name", "")),
+        data=data,
+        schema=schema,
+        recipe=terms["mechanism"],
+        guarantee=terms["guarantee"],
+        account=account,
+        quotes=quotes,
+        rows=None if schema is None else open_table(data, schema).rows,
+    )
+
+
+def _account(studio: Studio, fields: Form) -> Account | None:
+    """What the release is charged to; None if the owner chose no dataset."""
+    ledger, name = studio.ledger(), fields.get("dataset", "")
+    if not name:
+        return None
+    if ledger is None:
+        raise ParameterError("this studio has no ledger: start it with --ledger")
+    return ledger.account(name, convert=fields.get("convert") == "yes", exceptions=fields.get("exceptions") == "yes")
+
+
+def quote_price(studio: Studio, request: Request, form: Form) -> Response:
+    """What it costs and what remains, before anything is asked."""
+    del request
+    fields = {key: form.get(key, "") for key in FIELDS}
+    try:
+        order = order_of(studio, fields)
+    except SfumatoError as error:
+        return _form(studio, fields, str(error))
+    studio.desk.keep(order)
+    facts: dict[str, Any] = {
+        "order": order,
+        "fields": fields,
+        "mechanisms": MECHANISMS,
+        "fits": all(q.fits for q in order.quotes),
+    }
+    return page(studio, "price.html", here="release", **facts)
+
+
+def start(studio: Studio, request: Request, form: Form) -> Response:
+    """Carry out the order that was confirmed."""
+    del request
+    if form.get("confirmed") != "yes":
+        raise ParameterError("confirm the price first: nothing was spent")
+    studio.desk.start(form.get("order", ""))
+    return RedirectResponse("/release/job", 303)
+
+
+def job_page(studio: Studio, request: Request) -> Response:
+    """How far the release is."""
+    del request
+    if studio.desk.job is None:
+        return RedirectResponse("/release", 303)
+    return page(studio, "job.html", here="release", job=studio.desk.job.facts(), accounted=_accounted(studio))
+
+
+def _accounted(studio: Studio) -> bool:
+    return studio.desk.job is not None and studio.desk.job.order.account is not None
+
+
+def job_state(studio: Studio, request: Request) -> Response:
+    """The same for the script."""
+    del request
+    return JSONResponse({"state": "none"} if studio.desk.job is None else studio.desk.job.facts())
+
+
+def cancel(studio: Studio, request: Request, form: Form) -> Response:
+    """Stop the release at the next block."""
+    del request, form
+    if studio.desk.job is not None:
+        studio.desk.job.cancel()
+    return RedirectResponse("/release/job", 303)
+
+
+def made(studio: Studio, request: Request) -> Response:
+    """A release and its report."""
+    name = request.path_params["name"]
+    release = load(studio.folder.release(name))
+    facts = {
+        "name": name,
+        "manifest": release.manifest,
+        "holds": contents(release.manifest),
+        "promise": read_guarantee(release.manifest["guarantee"]).describe(),
+        "source": f"/release/made/{quote(name, safe='')}/report",
+    }
+    return page(studio, "made.html", here="release", **facts)
+
+
+def report(studio: Studio, request: Request) -> Response:
+    """The report of a release, in an origin of its own; ``?save`` hands it out as a file."""
+    name = request.path_params["name"]
+    release = load(studio.folder.release(name))
+    text = report_page(release, ledger=_dataset(studio, release.manifest))
+    headers = {"Content-Security-Policy": REPORT_POLICY}
+    if "save" in request.query_params:
+        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(name, safe='')}.html"
+    return HTMLResponse(text, headers=headers)
+
+
+def _dataset(studio: Studio, manifest: Manifest) -> Dataset | None:
+    """The state of the budget that a release was charged to, if this studio's ledger knows the release."""
+    ledger = studio.ledger()
+    if ledger is None:
+        return None
+    try:
+        ledger.check_release(manifest)
+        return ledger.dataset(manifest["ledger"]["dataset"])
+    except LedgerError:
+        return None

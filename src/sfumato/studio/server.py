@@ -1,0 +1,60 @@
+"""The server: one socket on 127.0.0.1, and the address to open."""
+
+import socket
+from dataclasses import dataclass
+
+import uvicorn
+
+from sfumato.errors import ParameterError
+from sfumato.studio.app import application
+from sfumato.studio.desk import Studio
+from sfumato.studio.folder import Folder
+from sfumato.studio.guard import Keys
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A studio whose port is taken but that does not answer yet."""
+
+    studio: Studio
+    socket: socket.socket
+
+    @classmethod
+    def of(cls, folder: Folder, ledger: str | None, port: int = 0) -> "Server":
+        """Take a port of 127.0.0.1; 0 takes a free one."""
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+            listening.listen()  # whoever opens the printed address at once waits for the answer
+        except (OSError, OverflowError):
+            listening.close()
+            raise ParameterError(f"port {port} of 127.0.0.1 cannot be had: leave --port out, or name another") from None
+        return cls(Studio(folder, ledger, Keys()), listening)
+
+    @property
+    def port(self) -> int:
+        """The port that was taken."""
+        return int(self.socket.getsockname()[1])
+
+    @property
+    def address(self) -> str:
+        """What to open, once."""
+        return f"http://127.0.0.1:{self.port}/?token={self.studio.keys.token}"
+
+    def run(self) -> None:
+        """Answer until interrupted."""
+        config = uvicorn.Config(
+            application(self.studio, self.port),
+            log_level="warning",
+            access_log=False,  # addresses hold the token
+            server_header=False,
+            ws="none",
+            limit_concurrency=64,
+            timeout_graceful_shutdown=2,
+        )
+        with self.socket:
+            try:
+                uvicorn.Server(config).run(sockets=[self.socket])
+            finally:
+                self.studio.desk.close()
