@@ -1,5 +1,6 @@
 """Options that publish something for every record: sketches, randomized response, noise on distances."""
 
+import functools
 import math
 import secrets
 from collections.abc import Iterable, Iterator
@@ -88,8 +89,13 @@ def _merit(request: Request, errors: SketchErrors) -> float:
     return errors.variance(request.scale**2)
 
 
-def curves(request: Request, *, quick: bool = False) -> Iterator[Curve]:
+@functools.lru_cache(maxsize=4)  # a plan and its picture need the same ones
+def curves(request: Request, *, quick: bool = False) -> tuple[Curve, ...]:
     """Every family, noise and use of the projection that keeps the promise, at many dimensions."""
+    return tuple(_curves(request, quick=quick))
+
+
+def _curves(request: Request, *, quick: bool) -> Iterator[Curve]:
     guarantee, domain = request.guarantee, request.domain
     fixed = replace(guarantee, projection="fixed")
     change = _change(request, fixed)

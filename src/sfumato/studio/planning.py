@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -217,10 +218,23 @@ def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
     return JSONResponse({"html": html, "words": words, "largest": largest, "k": sketch})
 
 
+def _schema(studio: Studio, name: str) -> Schema:
+    """The schema of a table; the same file is read once, which takes long if it is wide."""
+    path = studio.folder.schema(name)
+    state = path.stat()
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: Path, changed: int, size: int) -> Schema:
+    del changed, size
+    return Schema.read(path)
+
+
 def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
     """What the template of an answer needs: the answer, or what is wrong with the controls."""
     try:
-        schema = None if not fields["data"] else Schema.read(studio.folder.schema(fields["data"]))
+        schema = _schema(studio, fields["data"]) if fields["data"] else None
         if schema is None and not fields["columns"] and fields["purpose"] != "cuts":
             return {"answer": None, "wrong": "Pick a table that is described, or say how many flags a record has."}
         return {"answer": answer(fields, schema), "wrong": "", "merit": merit, "query": query}

@@ -42,8 +42,8 @@ class Server:
         """What to open, once."""
         return f"http://127.0.0.1:{self.port}/?token={self.studio.keys.token}"
 
-    def run(self) -> None:
-        """Answer until interrupted."""
+    def prepared(self) -> uvicorn.Server:
+        """What will answer."""
         config = uvicorn.Config(
             application(self.studio, self.port),
             log_level="warning",
@@ -53,8 +53,12 @@ class Server:
             limit_concurrency=64,
             timeout_graceful_shutdown=2,
         )
+        return uvicorn.Server(config)
+
+    def run(self, answering: uvicorn.Server | None = None) -> None:
+        """Answer until interrupted; a release that is being made then is stopped."""
         with self.socket:
             try:
-                uvicorn.Server(config).run(sockets=[self.socket])
+                (answering or self.prepared()).run(sockets=[self.socket])
             finally:
                 self.studio.desk.close()
