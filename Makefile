@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark test-browser docs bench peers figures results clean
+.PHONY: help demo test lint types slow spark test-browser docs bench figures results clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -73,9 +73,6 @@ test-browser: $(VENV)/browser ## the tests of the studio in a real browser; need
 
 bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
 	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)
-
-peers: .venv-bench/done ## what diffprivlib and OpenDP capture with PCA, as lines of JSON; DATA=folder as for results
-	@.venv-bench/bin/python experiments/peers.py $(if $(DATA),--data $(DATA))
 
 figures: $(VENV)/base ## the figures that the documents quote
 	@$(BIN)/python benchmarks/figures.py
