@@ -97,6 +97,7 @@ def test_claim_7_is_short_of_the_simulated_variance_and_the_right_formula_is_not
         assert printed < true
     assert seen.value - printed > 6 * seen.error
     assert errata_rows.printed_variance(0.0, 2, 0.1) < 0
+    assert errata_rows.printed_variance(16.0, 20, 1.0) == pytest.approx(25.6 + 240 + 64)  # as the claim stands
 
 
 def test_blobs_of_table_1_are_4_apart_and_projection_loses_what_it_should():
@@ -309,6 +310,7 @@ def test_the_libraries_bingham_law_exceeds_epsilon_and_the_right_one_does_not():
     assert all(right <= 0.25 + 1e-9 for right, _ in losses.values())
     assert losses[16][1] > 1
     assert losses[49][1] > 1.6
+    assert losses[100][1] > 2
     for *_, right, wrong in rows["share of proposals accepted"]:
         assert right.value > 0.2
         assert wrong.value < 0.02
