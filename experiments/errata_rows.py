@@ -157,7 +157,7 @@ def blobs(d: int, rng: np.random.Generator, count: int = 400) -> tuple[Floats, N
 
 def table_1(setting: Setting) -> Iterator[Part]:
     """Accuracy after projection alone, of the mechanism as published, and with the identity."""
-    rows, repeats = [], setting.often(300, 100)
+    rows, repeats = [], setting.often(150, 100)
     for d, k, published in TABLE_1:
         rng, found = setting.rng(f"blobs {d}"), np.empty((repeats, 3))
         for i in range(repeats):
