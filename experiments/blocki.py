@@ -20,4 +20,6 @@ PAPER = Paper(
         queries.EXPERIMENT,
         *slides.EXPERIMENTS,
     ),
+    introduction="Blocki, Blum, Datta and Sheffet 2012 as a survey (Prakash and Gujar) and slides (Mishra and\n"
+    "Chandra) tell it, with what these compare it to: Analyze Gauss, the median mechanism, multiplicative weights.",
 )

@@ -129,7 +129,9 @@ def sampler(setting: Setting) -> Iterator[Part]:
     for dim in (2, 5, 16, 49, 100):
         losses = [symmetric_loss(dim, strength, 1.0) for strength in (0, 3, 10, 30, 100, 300, 1000)]
         rows.append([dim, 1.0, max(right for right, _ in losses), max(wrong for _, wrong in losses)])
-    yield Table("largest loss of one draw", ("columns", "claimed epsilon", "right law", "the libraries' law"), rows)
+    yield Table(
+        "loss of one draw on a bad pair", ("columns", "claimed epsilon", "right law", "the libraries' law"), rows
+    )
     chances: list[list[Cell]] = []
     for dim, strength in ((5, 100.0), (16, 100.0), (16, 1000.0)):
         matrix = np.diag([strength, *[0.0] * (dim - 1)])

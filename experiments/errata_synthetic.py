@@ -32,7 +32,7 @@ def climbed(p: int, rng: np.random.Generator, starts: int = 40) -> float:
             vectors = np.linalg.eigh(signs)[1]
             x, y = vectors[:, -1], vectors[:, 0]
         best = max(best, moved(x, y))
-    return best
+    return round(best, 9)
 
 
 def lemma_4(setting: Setting) -> Iterator[Part]:

@@ -38,7 +38,7 @@ Curves: TypeAlias = dict[str, list[Measured | None]]  # mean error for each numb
 
 EPSILONS = (0.1, 1.0)
 MANY = (10, 100, 1000)
-WIDE = (10, 100, 1000)  # of the domain with many cells, where MWEM holds eight bytes for each cell and question
+WIDE = (10, 100, 300)  # of the domain with many cells, where MWEM holds eight bytes for each cell and question
 PAGES, SOME, VISITORS = 17, 10, 10_000
 STATES = ("Divorced", "Married-AF-spouse", "Married-civ-spouse", "Married-spouse-absent", "Never-married")
 STATES += ("Separated", "Widowed")

@@ -238,7 +238,7 @@ def _noise(radius: float) -> float:
     promise = Guarantee(epsilon=EPSILON, delta=DELTA, change=Change.l2(radius), projection="fresh")
     recipe = Sketch(projection="gaussian", noise="gaussian", dimension=16)
     prepared = recipe.prepare(_schema(64, 1.0), promise)
-    return prepared.scale(calibrate(prepared, promise).level) * prepared.unit
+    return round(prepared.scale(calibrate(prepared, promise).level) * prepared.unit, 9)
 
 
 DIFFERENCES = f"""\

@@ -306,7 +306,7 @@ def test_the_sparse_vectors_are_refuted_but_for_ours(form):
 
 def test_the_libraries_bingham_law_exceeds_epsilon_and_the_right_one_does_not():
     rows = shown("bingham")
-    losses = {row[0]: row[2:] for row in rows["largest loss of one draw"]}
+    losses = {row[0]: row[2:] for row in rows["loss of one draw on a bad pair"]}
     assert all(right <= 0.25 + 1e-9 for right, _ in losses.values())
     assert losses[16][1] > 1
     assert losses[49][1] > 1.6
