@@ -392,7 +392,8 @@ def test_the_command_listens_on_this_machine_alone_and_cuts_a_gigabyte_short(stu
             assert sent < 1 << 27
             assert resident(process) - before < 1 << 25
         finally:
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
 
 
 def spoken(port, head, *, gigabyte=False):
