@@ -141,7 +141,7 @@ def test_samples_are_the_models_own_and_the_same_for_a_seed():
         ("synthetic", "sample", {"seed": "99999999999"}, {"seed": "give a whole number"}),
         ("graph-noise", "cut", {"vertices": "40"}, {"vertices": "numbers from 0 to 39"}),
         ("graph-noise", "cut", {"vertices": "5-3"}, {"vertices": "numbers from 0 to 39"}),
-        ("graph-noise", "cut", {"vertices": "0-999999999"}, {"vertices": "numbers from 0 to 39"}),
+        ("graph-noise", "cut", {"vertices": "0-99999"}, {"vertices": "numbers from 0 to 39"}),
         ("graph-noise", "cut", {"vertices": "one"}, {"vertices": "numbers from 0 to 39"}),
         ("graph-noise", "cut", {"vertices": "1,,2"}, {"vertices": "numbers from 0 to 39"}),
     ],

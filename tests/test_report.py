@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from kinds import KINDS, ROWS, made
-from sfumato.cli import main
+from sfumato.cli import _parser, main
 from sfumato.columns import Category, Flag, Real
 from sfumato.errors import ReleaseError
-from sfumato.guarantee import Guarantee
+from sfumato.guarantee import Change, Guarantee
 from sfumato.ledger import Ledger
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
@@ -330,6 +330,20 @@ def test_what_is_not_covered_depends_on_unit_and_kind(kind, said):
     assert ("Data chosen after" in text) == (kind == "fresh sketch")
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "holds two candidates at even odds"),
+        ({"neighbours": "add-remove"}, "whether it is in the data"),
+        ({"change": Change.l1(2.0)}, "no farther apart than 2"),
+        ({"unit": "edge"}, "everything but one edge"),
+        ({"group": 3}, "one person\u2019s 3 records"),
+    ],
+)
+def test_what_an_attacker_must_do_depends_on_the_promise(fields, said):
+    assert said in words.meaning(Guarantee(epsilon=1.0, **fields))
+
+
 def test_what_an_attacker_can_reach_is_rounded_up():
     assert "at most 73.2% of cases" in words.meaning(Guarantee(epsilon=1.0))
     assert math.exp(1) / (1 + math.exp(1)) <= 0.732
@@ -519,6 +533,13 @@ def test_the_command_writes_a_report_and_never_over_another(folder, capsys):
 
 
 @pytest.mark.usefixtures("folder")
+def test_help_shows_an_example_that_parses(capsys):
+    with pytest.raises(SystemExit):
+        main(["report", "--help"])
+    (example,) = re.findall(r"example:\n  sfumato (.*)", capsys.readouterr().out)
+    assert _parser().parse_args(example.split()).release == "people.release"
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

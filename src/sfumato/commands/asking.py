@@ -103,15 +103,7 @@ def _variance(options: Any) -> None:
     except ValueError:
         raise ParameterError("a direction is columns with weights, such as age=1 income=-0.5") from None
     ask = _ask(options, "variance")
-    _bar(options, f"variance about {_about(ask.__self__)}", ask(direction))
-
-
-def _about(release: Any) -> str:
-    """What the variances of a release are about; only a centred one speaks of the mean."""
-    facts = release.manifest
-    if facts["mechanism"]["centred"]:
-        return "the mean"
-    return "the origin" if "clip" in facts["schema"] else "the middle of the bounds"
+    _bar(options, f"variance about {ask.__self__.about}", ask(direction))
 
 
 def _components(options: Any) -> None:
@@ -119,7 +111,7 @@ def _components(options: Any) -> None:
     found = release_components(options.count)
     names = release_components.__self__.names
     lows, highs = found.variances.interval(options.level)
-    about = _about(release_components.__self__)
+    about = release_components.__self__.about
     facts: list[dict[str, Any]] = []
     lines = [f"variances about {about}, in the schema's weighted units; the intervals hold all at once"]
     for i, value in enumerate(found.variances.value):

@@ -81,6 +81,13 @@ class CovarianceRelease(Release):
         """The number of records, public or estimated; at least 1."""
         return self.view.records
 
+    @property
+    def about(self) -> str:
+        """What variances are about, in words; only a centred release speaks of the mean."""
+        if self._mechanism["centred"]:
+            return "the mean"
+        return "the middle of the bounds" if self.schema.norm is None else "the origin"
+
     def array(self) -> Floats:
         """The published numbers: sums of squares and products as a symmetric matrix, or the rows of the sketch.
 

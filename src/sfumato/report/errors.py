@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _POINTS = 121
-_MANY, _SPECTRUM, _COLUMNS = 128, (30, 12), (40, 10)  # eigenvalues and columns shown: of some columns, and of many
+_MANY, _SPECTRUM, _COLUMNS = 128, (30, 12), (20, 10)  # eigenvalues and columns shown: of some columns, and of many
 _SIMULATED = 512  # columns up to which the bounds of eigenvalues are simulated
 _DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are edges
 
@@ -214,18 +214,13 @@ def column_errors(release: "AnyRelease") -> list[tuple[str, Any]]:
 
 
 def _covariance_words(release: CovarianceRelease) -> list[str]:
-    about = (
-        "their mean"
-        if release.manifest["mechanism"]["centred"]
-        else "the middle of the bounds, or the origin under a clip"
-    )
     counted = (
         ""
         if "rows" in release.manifest
         else (f" The number of records is protected: its estimate here is {number(release.records, 4)}.")
     )
     return [
-        f"Variances are about {about}, in the schema\u2019s weighted units.{counted}",
+        f"Variances are about {release.about}, in the schema\u2019s weighted units.{counted}",
         (
             "Noise pushes eigenvalues apart: where it rivals the gaps between them, the leading ones look larger than "
             "they are, and the last ones may fall below 0. The intervals allow for that, the standard errors do not."

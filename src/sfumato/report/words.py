@@ -44,9 +44,14 @@ def meaning(guarantee: Guarantee) -> str:
     share = f"{math.ceil(right * 1000) / 10:.1f}%".replace(".0%", "%") if right < 0.999 else "nearly all"
     unit = {"attribute": "one value of one record", "record": "one record", "edge": "one edge"}[guarantee.unit]
     whose = f"one person\u2019s {guarantee.group} records" if guarantee.group > 1 else unit
+    radius = guarantee.allowed_change.radius
+    near = "" if radius is None else f" that are no farther apart than {number(radius, 6)}"
+    task = f"holds two candidates{near} at even odds"
+    if guarantee.neighbours == "add-remove":
+        task = "wonders, at even odds, whether it is in the data"
     return (
-        f"Somebody who knows everything but {whose}, holds two candidates for it at even odds, and sees this release, "
-        f"picks the true one in at most {share} of cases. A coin is right in 50%."
+        f"Somebody who knows everything but {whose}, {task}, and sees this release, is right in at most {share} of "
+        "cases. A coin is right in 50%."
     )
 
 

@@ -273,8 +273,7 @@ def _variance(release: CovarianceRelease, values: Values) -> Answer:
         ("direction", *_interval(values)),
         (row,),
         found.covers,
-        "In the schema\u2019s weighted units, about "
-        + ("the mean." if release.manifest["mechanism"]["centred"] else "the middle of the bounds."),
+        f"In the schema\u2019s weighted units, about {release.about}.",
     )
 
 
