@@ -113,11 +113,16 @@ def visit(browser, server):
     made.context.close()
 
 
-def made_release(visit, **fields):
-    """Release the survey as the pages offer it; ends on the page of the job."""
+def priced(visit, **fields):
+    """The price of a release of the survey."""
     query = {"data": "survey.parquet", "dimension": "12", "epsilon": "4", "dataset": "survey"} | fields
     visit.go("release?" + "&".join(f"{k}={v}" for k, v in query.items()))
     visit.page.get_by_role("button", name="Show the price").click()
+
+
+def made_release(visit, **fields):
+    """Release the survey as the pages offer it; ends on the page of the job."""
+    priced(visit, **fields)
     visit.page.get_by_label("I accept the price").check()
     visit.page.get_by_role("button", name="Release", exact=True).click()
     visit.page.wait_for_url("**/release/job")
@@ -153,9 +158,10 @@ def test_a_table_is_described_in_the_form(visit, folder):
     page.get_by_label("High of age").fill("120")
     page.get_by_label("Kind of smoker").select_option("flag")
     page.get_by_label("Values of town").fill("Basel\nBern\nZug")
-    visit.picture("data")
+    assert low.get_attribute("aria-invalid") is None
     page.get_by_role("button", name="Save the schema").click()
     page.get_by_text("The schema is saved").wait_for()
+    visit.picture("data")
     kinds = {c.name: c.kind for c in Schema.read(folder / "clinic.toml").columns}
     assert kinds == {"patient": "id", "age": "real", "smoker": "flag", "town": "category"}
 
@@ -312,6 +318,8 @@ def test_every_screen_fits_a_phone_and_can_be_read(browser, server, scheme):
             assert all(ratio >= 4.5 for ratio in page.evaluate(CONTRAST, selector)), (screen, selector)
         ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", ground))) < 200) == (scheme == "dark")
+    priced(visit)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert visit.complaints == []
     visit.context.close()
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import sqlite3
+import sys
 import threading
 from dataclasses import replace
 from importlib import resources
@@ -587,6 +588,15 @@ def test_the_package_carries_what_the_pages_load():
     wanted = {n for t in templates.iterdir() for n in re.findall(r'"/static/([^"]+)"', t.read_text())}
     assert wanted
     assert {file.name for file in static.iterdir()} == wanted
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "jinja2"])
+def test_without_its_packages_the_command_says_what_to_install(folder, capsys, monkeypatch, package):
+    for name in [n for n in sys.modules if n.startswith(("sfumato.studio.", f"{package}."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["studio", "--data", str(folder)]) == 2
+    assert "pip install 'sfumato[studio]'" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line(folder, capsys):

@@ -121,6 +121,11 @@ def test_a_wrong_cookie_is_refused(studio):
         assert stranger.get("/data", headers={"cookie": cookie.encode("latin-1")}).status_code == 403
 
 
+def test_cookies_that_others_left_do_not_hide_ours(studio):
+    mess = f'a="; b={{"x": [1]}}; @=(,); =; sfumato-studio-{PORT}={studio.keys.session}; c=\\'
+    assert Visitor(studio, opened=False).get("/data", headers={"cookie": mess}).status_code == 200
+
+
 def test_the_token_opens_once(studio):
     stranger = Visitor(studio, opened=False)
     token = studio.keys.token
@@ -392,7 +397,8 @@ def test_the_command_listens_on_this_machine_alone_and_cuts_a_gigabyte_short(stu
             assert sent < 1 << 27
             assert resident(process) - before < 1 << 25
         finally:
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
 
 
 def spoken(port, head, *, gigabyte=False):

@@ -1,5 +1,6 @@
 """``sfumato studio``: the local page."""
 
+import contextlib
 import sys
 from typing import Any
 
@@ -27,7 +28,7 @@ def _studio(options: Any) -> None:
     try:
         from sfumato.studio.server import Server
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn", "jinja2"):
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2"):
             raise
         raise MissingDependency("the studio needs three more packages: pip install 'sfumato[studio]'") from None
     from sfumato.studio.folder import Folder
@@ -36,4 +37,5 @@ def _studio(options: Any) -> None:
     text = f"The studio is at\n\n  {server.address}\n\nThe address can be opened once. Ctrl-C ends the studio."
     tell(options, {"address": server.address}, text)
     sys.stdout.flush()
-    server.run()
+    with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
+        server.run()

@@ -36,12 +36,12 @@ def routes(studio: Studio) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What was spent of a cap, and what a release would add: shares of the whole."""
+    """What was spent of a cap."""
 
     words: str
     spent: float
     whole: float
-    remaining: float | None
+    remaining: float
     bound: str
 
     @property

@@ -53,8 +53,12 @@ class Chart:
     levels: tuple[tuple[str, float], ...] = ()
 
     @property
+    def _points(self) -> list[tuple[float, float]]:
+        return [] if self.point is None else [self.point]
+
+    @property
     def _numbers(self) -> tuple[list[float], list[float]]:
-        points = [p for curve in self.curves for p in curve.points] + ([self.point] if self.point else [])
+        points = [p for curve in self.curves for p in curve.points] + self._points
         return [x for x, _ in points], [y for _, y in points] + [y for _, y in self.levels]
 
     @property
@@ -65,10 +69,12 @@ class Chart:
 
     @property
     def y(self) -> Scale:
-        """Upwards; what is a thousand times worse than the best is cut off."""
+        """Upwards; what is far worse than the main curves is cut off."""
         numbers = self._numbers[1]
-        high = max([min(max(numbers), 300 * min(numbers))] + ([self.point[1]] if self.point else []))
-        return Scale(*_widened(min(numbers) / 1.2, high * 1.2), HEIGHT - BOTTOM, TOP)
+        low = max(min(numbers), *(y / 100 for _, y in self._points)) if self._points else min(numbers)
+        shown = [y for curve in self.curves if curve.main for _, y in curve.points] + [y for _, y in self._points]
+        high = max([min(max(numbers), 1000 * low, 5 * max(shown or numbers)), *(2 * y for _, y in self._points)])
+        return Scale(*_widened(low / 1.2, high * 1.2), HEIGHT - BOTTOM, TOP)
 
     def path(self, curve: Curve) -> str:
         """A curve as SVG draws it."""

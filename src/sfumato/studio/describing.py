@@ -228,7 +228,7 @@ def _table(studio: Studio, name: str, status: int = 200, **facts: Any) -> Respon
         "types": {n: str(t) for n, t in zip(opened.schema.names, opened.schema.types, strict=True)},
         "width": len(opened.schema.names),
         "schema": schema,
-        "kinds": {"real": "number", "flag": "yes or no", "category": "category", "id": "label of the row"},
+        "kinds": {"real": "number", "flag": "yes or no", "category": "category", "id": "row label"},
         "lines": lines,
         "text": schemas.draft(opened.schema) if text is None else text,
         "wrong": "" if text is None or schema is not None else "The schema beside the table cannot be read; see below.",

@@ -14,10 +14,10 @@ import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -109,11 +109,8 @@ class Guard:
         return origins == [f"http://{headers['host']}"] and site in ([], ["same-origin"])
 
     def _known(self, headers: Headers) -> bool:
-        try:
-            cookies = SimpleCookie("; ".join(headers.getlist("cookie")))
-        except CookieError:
-            return False
-        return self._cookie in cookies and _same(cookies[self._cookie].value, self._keys.session)
+        """Whether our cookie is among them; others of this machine may have left any others."""
+        return _same(cookie_parser("; ".join(headers.getlist("cookie"))).get(self._cookie, ""), self._keys.session)
 
     def _welcome(self, scope: Scope) -> Response:
         offered = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]

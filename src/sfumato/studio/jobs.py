@@ -9,7 +9,7 @@ import fcntl
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -134,17 +134,12 @@ class Job:
                     progress=tick if order.schema is None else ignore,
                 )
             self.state = "done"
-        except CancelledError as error:
-            self.message, self.state = _sentence(error), "cancelled"
         except SfumatoError as error:
-            self.message, self.state = _sentence(error), "failed"
+            self.message = str(error)
+            self.state = "cancelled" if isinstance(error, CancelledError) else "failed"
         except BaseException as error:  # noqa: BLE001 - the thread ends here, and its text might hold a cell
             self.message = f"{_reason(error)}; the Budget screen says what was spent"
             self.state = "failed"
-
-
-def _sentence(error: SfumatoError) -> str:
-    return str(error)
 
 
 def _reason(error: BaseException) -> str:
@@ -184,7 +179,7 @@ class Desk:
         with self._lock:
             self._order = order
 
-    def start(self, key: str, make: Callable[[Order], Job] = Job) -> Job:
+    def start(self, key: str) -> Job:
         """Carry out the order with this key, once."""
         with self._lock:
             if self.job is not None and self.job.state == "running":
@@ -192,7 +187,7 @@ class Desk:
             order = self._order
             if order is None or not secrets.compare_digest(order.key, key):
                 raise ParameterError("this order was carried out or replaced already: look at its price again")
-            self._order, self.job = None, make(order)
+            self._order, self.job = None, Job(order)
             self.job.start()
             return self.job
 

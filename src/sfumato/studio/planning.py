@@ -112,7 +112,8 @@ def _over_k(request: option.Request, made: Plan) -> Chart | None:
     chosen = next((o for o in made.options if o.family), None)
     if chosen is None or not _by_record(request) or request.domain.dim == 1:
         return None
-    curves = [_drawn(request, made, curve, chosen) for curve in rowwise.curves(request)]
+    beside = next((o for o in made.options if o.family and o.family != "identity"), chosen)  # which has only one k
+    curves = [_drawn(request, made, curve, beside) for curve in rowwise.curves(request)]
     shown = sorted((c for c in curves if len(c.points) > 1), key=lambda c: c.main)
     point = finite([(chosen.dimension, merit(made, chosen))])
     if not shown or not point:
@@ -122,11 +123,11 @@ def _over_k(request: option.Request, made: Plan) -> Chart | None:
     return Chart("Error over the numbers per record, k", "k", tuple(shown), point[0], levels)
 
 
-def _drawn(request: option.Request, made: Plan, curve: rowwise.Curve, chosen: Option) -> Curve:
+def _drawn(request: option.Request, made: Plan, curve: rowwise.Curve, main: Option) -> Curve:
     step = max(1, len(curve.shapes) // _POINTS)
     kept = sorted({*range(0, len(curve.shapes), step), len(curve.shapes) - 1})
     tried = (rowwise.option_at(request, curve.guarantee, curve.errors[i], curve.shapes[i]) for i in kept)
-    same = (curve.shapes[0].family, curve.errors[0].law.kind) == (chosen.family, chosen.noise)
+    same = (curve.shapes[0].family, curve.errors[0].law.kind) == (main.family, main.noise)
     return Curve(curve.label, finite([(o.dimension, merit(made, o)) for o in tried]), same)
 
 

@@ -1,4 +1,4 @@
-// Shows of each column the fields that its kind has.
+// Shows of each column the fields that its kind has, and takes complaints back once a field is edited.
 "use strict";
 
 function fit(line) {
@@ -10,7 +10,15 @@ function fit(line) {
   }
 }
 
+function forgive(field) { // what is being mended is no longer wrong
+  const complaint = document.getElementById(field.getAttribute("aria-describedby"));
+  if (complaint) complaint.remove();
+  field.removeAttribute("aria-invalid");
+  field.removeAttribute("aria-describedby");
+}
+
 for (const line of document.querySelectorAll("[data-line]")) {
   fit(line);
+  line.addEventListener("input", (event) => forgive(event.target));
   line.querySelector("select").addEventListener("change", () => fit(line));
 }
