@@ -37,12 +37,12 @@ def curve_table(name: str, found: Repeated, trials: int) -> Table:
     rows = []
     for some in zip(*found, strict=True):
         reached = [few(np.array([c.points[i].success for c in some]), total) for i in range(len(epsilons))]
-        unprotected, chance = (
-            few(np.array([c.unprotected for c in some]), total),
-            float(np.mean([c.chance for c in some])),
+        unprotected = few(np.array([c.unprotected for c in some]), total)
+        rows.append(
+            [f"{some[0].attack}, {some[0].against}", *reached, unprotected, few(np.array([c.chance for c in some]))]
         )
-        rows.append([f"{some[0].attack}, {some[0].against}", *reached, unprotected, chance])
-    bound = ["*the bound*", *(p.bound for p in merged(found, trials)[0].points), None, None]
+    bounds = np.array([[p.bound for p in curves[0].points] for curves in found])
+    bound = ["*the bound*", *(few(column) for column in bounds.T), None, None]
     head = ["attack", *(f"epsilon {e:g}" for e in epsilons), "unprotected", "guessing"]
     return Table(name, head, [*rows, bound], dict.fromkeys(head, ".3f"))
 
