@@ -3,7 +3,6 @@
 Noise comes from testing secrets, so that the numbers can be had again.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,23 +31,18 @@ ADULT |= {"hours-per-week": 100}
 Repeated = Sequence[Sequence[Curve]]  # the same curves from repetitions with data, projections and noise of their own
 
 
-def cell(values: Sequence[float], trials: int) -> Measured:
-    """The mean of repetitions; its error is at least that of ``trials`` guesses in all, and two more."""
-    plain = few(np.asarray(values, float))
-    share = (plain.value * trials + 1) / (trials + 2)
-    least = math.sqrt(share * (1 - share) / (trials + 2))
-    return replace(plain, error=max(plain.error, least) if math.isfinite(plain.error) else least)
-
-
 def curve_table(name: str, found: Repeated, trials: int) -> Table:
     """Curves over the same epsilons as one table: success, with errors over repetitions of so many guesses each."""
     epsilons, total = [p.epsilon for p in found[0][0].points], trials * len(found)
     rows = []
     for some in zip(*found, strict=True):
-        reached = [cell([c.points[i].success for c in some], total) for i in range(len(epsilons))]
-        unprotected, chance = cell([c.unprotected for c in some], total), float(np.mean([c.chance for c in some]))
-        rows.append([f"{some[0].attack}, {some[0].against}", *reached, unprotected, chance])
-    bound = ["*the bound*", *(p.bound for p in merged(found, trials)[0].points), None, None]
+        reached = [few(np.array([c.points[i].success for c in some]), total) for i in range(len(epsilons))]
+        unprotected = few(np.array([c.unprotected for c in some]), total)
+        rows.append(
+            [f"{some[0].attack}, {some[0].against}", *reached, unprotected, few(np.array([c.chance for c in some]))]
+        )
+    bounds = np.array([[p.bound for p in curves[0].points] for curves in found])
+    bound = ["*the bound*", *(few(column) for column in bounds.T), None, None]
     head = ["attack", *(f"epsilon {e:g}" for e in epsilons), "unprotected", "guessing"]
     return Table(name, head, [*rows, bound], dict.fromkeys(head, ".3f"))
 
@@ -58,7 +52,7 @@ def merged(found: Repeated, trials: int) -> list[Curve]:
 
     def mean(some: Sequence[Curve], place: int) -> Point:
         points = [c.points[place] for c in some]
-        reached = cell([p.success for p in points], trials * len(some))
+        reached = few(np.array([p.success for p in points]), trials * len(some))
         return Point(points[0].epsilon, reached.value, reached.error, float(np.mean([p.bound for p in points])))
 
     return [
@@ -112,7 +106,7 @@ def rotated(case: Case, rng: np.random.Generator, count: int) -> tuple[Measured,
         victim = MultiplicativePerturbation.rotation(rows.shape[1], rng)
         found = reconstruction.column_attacks(rows, victim.publish(rows), victim.matrix, int(rng.integers(2**31)))
         shares.append((found["ICA"].recovered, found["known pairs"].recovered))
-    ica, pairs = (cell(column, count * rows.shape[1]) for column in np.array(shares).T)
+    ica, pairs = (few(column, count * rows.shape[1]) for column in np.array(shares).T)
     return ica, pairs
 
 

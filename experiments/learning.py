@@ -65,6 +65,7 @@ class Found:
     line: Line
     scores: NDArray[np.float64]
     columns: int | None
+    tests: int = 0  # rows that each share is one of; 0 where scores are no shares
 
     def mean(self, place: int) -> float:
         """Of one measure."""
@@ -74,19 +75,28 @@ class Found:
         """The row; ``paper``: whether there is a column for the paper's figures."""
         line = self.line
         promise: Cell = "none" if line.epsilon is None else line.epsilon
-        measured = [few(column) if np.isfinite(column).all() else None for column in self.scores.T]
+        measured = [
+            few(column, self.tests * len(column)) if np.isfinite(column).all() else None for column in self.scores.T
+        ]
         published: list[Cell] = [line.paper] if paper else []
         return [line.name, promise, self.columns, *published, len(self.scores), *measured]
 
 
-def few(values: NDArray[np.float64]) -> Measured:
-    """The mean of few repetitions; its error is widened so that twice of it makes a 95% interval (Student)."""
-    plain = Measured.of(values)
+def few(values: NDArray[np.float64], trials: int = 0) -> Measured:
+    """The mean of few repetitions; its error is widened so that twice of it makes a 95% interval (Student).
+
+    Of shares it is at least that of so many ``trials`` in all and two more: few repetitions may agree by chance.
+    """
+    plain, least = Measured.of(values), 0.0
+    if trials:
+        share = (plain.value * trials + 1) / (trials + 2)
+        least = math.sqrt(share * (1 - share) / (trials + 2))
     if plain.repetitions < 2:
-        return plain
-    if plain.error < 1e-12 * abs(plain.value):  # nothing about it is left to chance
-        return replace(plain, error=0.0, sd=0.0)
-    return replace(plain, error=plain.error * float(stats.t.ppf(0.975, plain.repetitions - 1)) / 1.96)
+        return replace(plain, error=least or math.nan)
+    if plain.error < 1e-12 * abs(plain.value):  # nothing but rounding
+        return replace(plain, error=least, sd=0.0)
+    widened = plain.error * float(stats.t.ppf(0.975, plain.repetitions - 1)) / 1.96
+    return replace(plain, error=max(widened, least))
 
 
 def learnt(teacher: Teacher) -> Run:
@@ -110,7 +120,7 @@ def measure(setting: Setting, task: Task, line: Line) -> Found:
             found.append(line.run(Trial(task, private, tested, line.epsilon or 0.0, rng)))
     scores, columns = zip(*found, strict=True)
     setting.told(f"{task.name}: {line.name}")
-    return Found(line, np.array(scores, float), columns[-1])
+    return Found(line, np.array(scores, float), columns[-1], len(tested) if task.kind == "classes" else 0)
 
 
 def table(name: str, task: Task, found: Iterable[Found], paper: str | None = None) -> Table:

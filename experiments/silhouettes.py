@@ -66,7 +66,7 @@ def verdict(found: list[Found]) -> str:
     """Rows that beat the data by silhouette, and what their groups are worth."""
     real, standard, useless = found[0].mean(0), found[1].mean(0), found[2].mean(2)
     beat = [f for f in found if f.line.name == NOISE and f.mean(0) > real]
-    said = ", ".join(f"{f.mean(0):.2f} in {f.columns} columns (cost of groups {f.mean(2):.2f})" for f in beat)
+    said = ", ".join(f"{f.mean(0):.2f} (p = {f.columns}, cost of groups {f.mean(2):.2f})" for f in beat)
     three, ours = next(f for f in found if f.line.name == PUBLISHED and f.columns == 3), found[-1]
     return f"""By silhouette these rows, which never saw the data, are better than the data ({real:.2f}): {said}. One
     group for all rows costs {useless:.2f}, so these groups are worth next to nothing. RON-Gauss as published has

@@ -255,7 +255,7 @@ def test_attacks_stand_beside_their_bound():
     assert [cell.value for cell in row[1:3]] == [0.4, 0.0]
     assert 1.96 * row[1].error == pytest.approx(12.706 * 0.02, rel=1e-3)  # the interval of two that differ
     assert row[2].error == pytest.approx(math.sqrt(0.01 * 0.99 / 100))  # none of 98 right does not mean never
-    assert bound[1:3] == [0.5, 0.7]
+    assert [(cell.value, cell.error) for cell in bound[1:3]] == [(0.5, 0.0), (0.7, 0.0)]
     (drawn,) = attacks.merged(found, trials=49)
     assert [(p.success, p.error) for p in drawn.points] == [(c.value, c.error) for c in row[1:3]]
 
