@@ -26,7 +26,7 @@ SETTINGS = {
     "p = 64, add-remove": ({}, Guarantee(epsilon=1.0, delta=1e-6, neighbours="add-remove")),
     "p = 32": ({"dimension": 32}, PROMISE),
     "p = 16": ({"dimension": 16}, PROMISE),
-    "eigenvalue by eigenvalue": ({"shrink": "spectrum"}, PROMISE),
+    "shrunk linearly": ({"shrink": "linear"}, PROMISE),
     "without shrinking": ({"shrink": "none"}, PROMISE),
     "in one pass": ({"centring": "public"}, PROMISE),
     "normalised once": ({"normalise": "once"}, PROMISE),

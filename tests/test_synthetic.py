@@ -510,7 +510,7 @@ def test_covariances_are_shrunk_as_was_found_best_unless_told_otherwise(monkeypa
 
     monkeypatch.setattr(mixture, "repaired", spied)
     data = mixed_table(np.random.default_rng(14), 20)
-    best = {"none": ("spectrum", False), "values": ("spectrum", True), "classes": ("linear", False)}
+    best = {"none": ("spectrum", False), "values": ("spectrum", True), "classes": ("spectrum", False)}
     for mode, expected in best.items():
         for recipe, wanted in (({}, expected), ({"shrink": "none"}, ("none", False))):
             used.clear()

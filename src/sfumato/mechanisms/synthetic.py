@@ -67,8 +67,8 @@ class Synthetic:
     normalise    : see ``directions.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
     label_weight : how much the label, or being in a class, counts beside a row of length 1.
     shrink       : how covariances are freed of noise, whose law is known: ``spectrum`` (``mixture.spectrum``, and a
-                   floor with a numeric label), ``linear`` (``mixture.shrunk``) or ``none``; ``best``, by what was
-                   measured, is linear for classes and spectrum otherwise.
+                   floor with a numeric label), which was best by what was measured, ``linear`` (``mixture.shrunk``)
+                   or ``none``.
     constants    : ``published`` adds the noise of the paper, which does not keep the promise it is calibrated for. Only
                    with ``as_published=True``, as a baseline; the release says what it is.
     """
@@ -84,7 +84,7 @@ class Synthetic:
     centring: Centring | Literal["best"] = "best"
     normalise: Normalise | None = None
     label_weight: float = 1.0
-    shrink: Shrink | Literal["best"] = "best"
+    shrink: Shrink = "spectrum"
     constants: Constants = "proved"
     as_published: bool = False
     expected_rows: int | None = None
@@ -98,7 +98,7 @@ class Synthetic:
         check.one_of(("best", "private", "public"), centring=self.centring)
         check.one_of(("twice", "once", "never"), normalise=self.normalised)
         check.one_of(("proved", "published"), constants=self.constants)
-        check.one_of(("best", "spectrum", "linear", "none"), shrink=self.shrink)
+        check.one_of(("spectrum", "linear", "none"), shrink=self.shrink)
         check.between(1 / 16, 4, label_weight=self.label_weight)
         if self.rows is not None:
             check.between(1, _MOST_SAMPLES, rows=self.rows)
@@ -131,11 +131,6 @@ class Synthetic:
             return self.centring
         two = self.normalise == "twice" or self.split != "best" or self.constants == "published"
         return "private" if self._by_class or two else "public"
-
-    @property
-    def shrunk(self) -> Shrink:
-        """How covariances are freed of noise."""
-        return ("linear" if self._by_class else "spectrum") if self.shrink == "best" else self.shrink
 
     @property
     def _by_class(self) -> bool:
@@ -339,7 +334,7 @@ class PreparedSynthetic:
         """
         moved = self.moment.moved(exact)
         noisy = self.moment.protected(moved, scale, self._words("moments", scale, moved, secret))
-        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrunk)
+        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrink)
         if centred is not None and not self.labelled.classes:
             return [fitting.about(matrices[0], centred.records, centred.label)], centred.records
         counts = matrices[:, -1, -1] / fitting.per_constant**2
