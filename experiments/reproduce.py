@@ -105,17 +105,24 @@ def _work(name: str, wish: Wish) -> dict[str, Any]:
 
 
 def run_all(experiments: Sequence[Experiment], wish: Wish) -> Iterator[dict[str, Any]]:
-    """What each experiment gave, as it comes; several at a time in processes of their own."""
+    """What each experiment gave, as it comes; several at a time in processes of their own, which end with this one."""
     _RUNNING.update({e.name: e for e in experiments})
     start = time.monotonic()
     with ProcessPoolExecutor(wish.jobs, mp_context=multiprocessing.get_context("fork")) as pool:
         waiting = {pool.submit(_work, e.name, wish): e for e in experiments}
-        for place, done in enumerate(as_completed(waiting), 1):
-            found, experiment = done.result(), waiting[done]
-            say(f"[{place}/{len(experiments)}] {experiment.name}: {found['seconds']:.0f} s", time.monotonic() - start)
-            if missing := experiment.missing(wish.data):
-                say(f"    {_missing(experiment, missing)}")
-            yield found
+        try:
+            for place, done in enumerate(as_completed(waiting), 1):
+                found, experiment = done.result(), waiting[done]
+                told = f"[{place}/{len(experiments)}] {experiment.name}: {found['seconds']:.0f} s"
+                say(told, time.monotonic() - start)
+                if missing := experiment.missing(wish.data):
+                    say(f"    {_missing(experiment, missing)}")
+                yield found
+        except BaseException:  # interrupted, or one failed: the others are not waited for
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
 
 
 def say(text: str, elapsed: float | None = None) -> None:
@@ -194,9 +201,8 @@ def write_pages(out: Path, papers: Sequence[Paper], found: dict[str, Any]) -> No
 def reproduce(name: str, wish: Wish, papers: Sequence[Paper] | None = None) -> list[dict[str, Any]]:
     """Run what is called ``name`` and write the pages after each experiment; what was found, in order."""
     papers = catalogue() if papers is None else papers
-    found, done = known(wish.out), {}
-    experiments = chosen(papers, name)
+    done, experiments = {}, chosen(papers, name)
     for kept in run_all(experiments, replace(wish, jobs=max(1, min(wish.jobs, len(experiments))))):
-        done[kept["experiment"]] = found[kept["experiment"]] = kept
-        write_pages(wish.out, papers, found)
+        done[kept["experiment"]] = kept
+        write_pages(wish.out, papers, known(wish.out) | done)
     return [done[e.name] for e in experiments]

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,24 @@ def test_running_one_replaces_its_numbers_and_leaves_the_others(wish):
     assert after["coins"] == before["coins"]
     assert after["dice"]["parts"] != before["dice"]["parts"]
     assert "2 of 3 sections come from a quick run" in (wish.out / "results.md").read_text()
+
+
+def fails(_):
+    yield "so far"
+    raise RuntimeError("it went wrong")
+
+
+def sleeps(setting):
+    setting.picture("slept").write_text("started")
+    time.sleep(600)
+    yield ""
+
+
+def test_what_fails_stops_the_others_at_once(wish):
+    experiments = (Experiment("sleeps", "Sleeps", sleeps), Experiment("fails", "Fails", fails))
+    with pytest.raises(RuntimeError, match="it went wrong"):
+        reproduce.reproduce("all", wish, [Paper("bad", "Bad", experiments)])
+    assert not (wish.out / "results.json").exists()
 
 
 def test_a_seed_gives_the_same_numbers_again(wish):
