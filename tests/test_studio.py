@@ -548,7 +548,11 @@ def test_a_studio_without_a_ledger_says_how_to_get_one(folder):
 
 def test_the_ledger_is_verified_and_tampering_is_seen(visitor):
     visitor.release(SKETCH)
-    assert "unbroken" in visitor.send("/budget/verify").text
+    text = visitor.send("/budget/verify").text
+    assert "unbroken" in text
+    (last,) = re.findall(r"<code[^>]*>([0-9a-f]{64})</code>", text)
+    assert "unbroken" in visitor.send("/budget/verify", {"expected": f" {last} "}).text
+    assert "Do not trust" in visitor.send("/budget/verify", {"expected": "0" * 64}).text
     with sqlite3.connect(visitor.studio.place) as base:
         base.execute("DROP TRIGGER sfumato_no_UPDATE")
         base.execute("UPDATE sfumato_entries SET body = replace(body, '1.0', '0.5') WHERE kind = 'reserve'")

@@ -80,13 +80,13 @@ def enter(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def verify(studio: Studio, request: Request, form: Form) -> Response:
-    """Check that no entry was edited, removed or moved."""
-    del request, form
+    """Check that no entry was edited, removed or moved, and that a hash noted earlier is still there."""
+    del request
     ledger = studio.ledger()
     if ledger is None:
         raise ParameterError("there is no ledger to verify")
     try:
-        entries, last = ledger.verify()
+        entries, last = ledger.verify(form.get("expected", "").strip() or None)
     except SfumatoError as error:
         return _budget(studio, broken=str(error))
     return _budget(studio, verified={"entries": entries, "last": last})
