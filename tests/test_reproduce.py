@@ -138,7 +138,21 @@ def test_without_a_name_experiments_are_listed(capsys):
 # ---- a sample of the pages ------------------------------------------------------------------------------------------
 
 PAGES = Path(__file__).parent.parent / "docs"
-SAMPLE: list[str] = []  # quick, and without data files
+SAMPLE = [  # quick, and without data files
+    "dhaliwal-claim-7",
+    "kenthapadi-figure-1",
+    "kenthapadi-settings",
+    "blocki-ridge",
+    "errata-dhaliwal-theorem3",
+    "errata-dhaliwal-claim7",
+    "errata-kenthapadi-theorem1",
+    "errata-ron-lemma4",
+    "errata-ron-haar",
+    "errata-ron-columns",
+    "errata-survey-half",
+    "errata-slides-additive",
+    "errata-bingham",
+]
 SIGMAS = 6.0  # two in a thousand million for one number that is normal
 
 
