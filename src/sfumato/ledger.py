@@ -220,7 +220,7 @@ class Account:
     exceptions: bool = False
 
     def price(self, request: Request) -> list[Quote]:
-        """What a release would cost, cap by cap; nothing is written. Refuses data that a release would be refused for."""
+        """What a release would cost, cap by cap; nothing is written. Refuses data that would be refused in the end."""
         entries = self.ledger.journal.entries()
         dataset = read_dataset(self.name, entries, self.ledger.journal.name)
         self._sources(dataset, entries, request)
