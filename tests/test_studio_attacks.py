@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 from sfumato.columns import Real
+from sfumato.errors import SchemaError
 from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release_to
 from sfumato.schema import Schema
 from sfumato.studio.app import application
-from sfumato.studio.folder import Folder, NotHereError
+from sfumato.studio.folder import Folder, NotHereError, read_schema
 from sfumato.studio.guard import LARGEST_BODY
 from visiting import CELL, HOST, ORIGIN, PORT, SKETCH, Visitor, call, make_studio, whole, write_people
 
@@ -302,6 +303,55 @@ def test_a_schema_that_is_a_link_out_is_neither_read_nor_followed(trapped, tmp_p
     assert visitor.send("/data/people.csv/text", {"text": '[[columns]]\nname = "age"\nkind = "flag"\n'}).is_redirect
     assert CELL in (tmp_path / "precious.toml").read_text()
     assert not (data / "people.toml").is_symlink()
+
+
+# ---- what lies beside a table ---------------------------------------------------------------------------------------
+
+
+def giant(path):
+    """A file of a gigabyte that takes no room."""
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+
+def test_a_pipe_or_a_giant_in_the_place_of_a_schema_is_not_read(studio, visitor):
+    schema = studio.folder.data / "people.toml"
+    for make in (os.mkfifo, giant, Path.mkdir):
+        schema.unlink()
+        make(schema)
+        assert not studio.folder.has_schema("people.csv")
+        assert visitor.get("/data/people.csv").status_code == 200
+        assert "not an ordinary one" in visitor.get("/plan", params={"data": "people.csv", "purpose": "distances"}).text
+        assert visitor.send("/release/price", SKETCH).status_code == 422
+
+
+def test_a_schema_that_becomes_a_pipe_after_it_was_found_is_not_waited_for(studio, tmp_path):
+    found = studio.folder.schema("people.csv")
+    assert len(read_schema(found).columns) == 3
+    found.unlink()
+    os.mkfifo(found)
+    with pytest.raises(NotHereError, match="not an ordinary one"):
+        read_schema(found)
+    found.unlink()
+    (tmp_path / "elsewhere.toml").write_text("")
+    found.symlink_to(tmp_path / "elsewhere.toml")
+    with pytest.raises(SchemaError, match=r"people\.toml: it cannot be read"):
+        read_schema(found)
+
+
+def test_a_giant_manifest_is_not_read(studio, visitor):
+    (studio.folder.data / "giant.release").mkdir()
+    giant(studio.folder.data / "giant.release" / "manifest.json")
+    for path in ("/release/made/giant.release", "/release/made/giant.release/report", "/explore/giant.release"):
+        assert visitor.get(path).status_code == 404
+    assert visitor.get("/explore").status_code == 200
+
+
+def test_a_thread_that_hangs_does_not_keep_the_studio_from_ending():
+    hang = "import threading; threading.Thread(target=threading.Event().wait).start()"
+    code = f"from sfumato.studio.server import leave; leave(0.0); {hang}; leave(0.1)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=False)  # noqa: S603
+    assert (done.returncode, b"did not come back" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sfumato.columns import KINDS, Category, Column
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema
 from sfumato.studio.desk import Studio
-from sfumato.studio.folder import NotHereError
+from sfumato.studio.folder import NotHereError, schema_text
 from sfumato.studio.pages import Form, page, reading, writing
 from sfumato.tables import open_table
 
@@ -209,8 +209,8 @@ def _write(studio: Studio, name: str, text: str) -> Response:
 def _saved(studio: Studio, name: str) -> tuple[str | None, Schema | None]:
     """The text of a table's schema, and the schema if it can be read."""
     try:
-        text = studio.folder.schema(name).read_text(encoding="utf-8")
-    except (NotHereError, OSError, UnicodeError):
+        text = schema_text(studio.folder.schema(name))
+    except (NotHereError, SchemaError):
         return None, None
     try:
         return text, Schema.from_toml(text)

@@ -1,18 +1,23 @@
 """The data folder: what is in it, and no way out of it.
 
 A name from a page is one name, not a path: what it stands for is resolved, links and all, and must lie in the folder.
-Hidden files and links that lead out are neither listed nor opened.
+Hidden files and links that lead out are neither listed nor opened. What is read whole is an ordinary file of bounded
+size: others may have left anything here.
 """
 
+import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SchemaError, SfumatoError
+from sfumato.schema import Schema
 
 TABLES = (".csv", ".parquet")
+LARGEST_SCHEMA, LARGEST_MANIFEST = 4 << 20, 16 << 20  # bytes
 _NEW = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
@@ -62,19 +67,24 @@ class Folder:
         path = _inside(self.out, name)
         if not path.is_dir():
             raise NotHereError("there is no such release in the folder")
+        if (path / "manifest.json").exists():
+            _ordinary((path / "manifest.json").stat(), LARGEST_MANIFEST)
         return path
 
     def has_schema(self, name: str) -> bool:
         """Whether a schema lies beside a table."""
         try:
-            return self.schema(name).is_file()
+            self.schema(name)
         except NotHereError:
             return False
+        return True
 
     def schema(self, name: str) -> Path:
-        """Where the schema of a table is."""
+        """Where the schema of a table is; ``read_schema`` reads it."""
         _check(name)
-        return _inside(self.data, schema_name(name))
+        path = _inside(self.data, schema_name(name))
+        _ordinary(path.stat(), LARGEST_SCHEMA)
+        return path
 
     def write_schema(self, name: str, text: str) -> None:
         """Write the schema of a table beside it, whole or not at all; a link in its place is replaced, not followed."""
@@ -101,6 +111,31 @@ class Folder:
 def schema_name(table: str) -> str:
     """The name of the schema that belongs to a table."""
     return f"{Path(table).stem}.toml"
+
+
+def schema_text(path: Path) -> str:
+    """The text of a schema, which may have become something else since it was found: a pipe is not waited for."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
+            _ordinary(os.fstat(handle), LARGEST_SCHEMA)
+            return file.read(LARGEST_SCHEMA).decode().replace("\r\n", "\n")
+    except (OSError, UnicodeError):
+        raise SchemaError("it cannot be read as UTF-8 text") from None
+
+
+def read_schema(path: Path) -> Schema:
+    """The schema in a file of the folder; errors name the file."""
+    try:
+        return Schema.from_toml(schema_text(path))
+    except SchemaError as error:
+        raise SchemaError(f"{path.name}: {error}") from None
+
+
+def _ordinary(state: os.stat_result, largest: int) -> None:
+    """Refuse what is no ordinary file, or one of more bytes."""
+    if not stat.S_ISREG(state.st_mode) or state.st_size > largest:
+        raise NotHereError(f"a file is not an ordinary one of at most {largest >> 20} MiB: it is not read")
 
 
 def _is_table(name: str) -> bool:

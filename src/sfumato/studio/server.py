@@ -1,6 +1,10 @@
 """The server: one socket on 127.0.0.1, and the address to open."""
 
+import os
 import socket
+import sys
+import threading
+import time
 from dataclasses import dataclass
 
 import uvicorn
@@ -10,6 +14,8 @@ from sfumato.studio.app import application
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
+
+_PATIENCE = 2.0  # seconds for pages to come back when the studio ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +68,17 @@ class Server:
                 (answering or self.prepared()).run(sockets=[self.socket])
             finally:
                 self.studio.desk.close()
+                if threading.current_thread() is threading.main_thread():
+                    leave(_PATIENCE)
+
+
+def leave(patience: float) -> None:
+    """End the process at once if threads do not end within so many seconds: Python would wait for them for good."""
+    until = time.monotonic() + patience
+    others = [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
+    for thread in others:
+        thread.join(max(0.0, until - time.monotonic()))
+    if any(thread.is_alive() for thread in others):
+        sys.stderr.write("sfumato: a page did not come back; the studio ends without it\n")
+        sys.stderr.flush()
+        os._exit(1)
