@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.columns import Real
+from sfumato.columns import Category, Real
 from sfumato.errors import SchemaError
 from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release_to
 from sfumato.schema import Schema
 from sfumato.studio.app import application
-from sfumato.studio.folder import Folder, NotHereError, read_schema
+from sfumato.studio.folder import MOST_COLUMNS, Folder, NotHereError, parse_schema, read_schema
 from sfumato.studio.guard import LARGEST_BODY
 from visiting import CELL, HOST, ORIGIN, PORT, SKETCH, Visitor, call, make_studio, whole, write_people
 
@@ -345,6 +345,47 @@ def test_a_giant_manifest_is_not_read(studio, visitor):
     for path in ("/release/made/giant.release", "/release/made/giant.release/report", "/explore/giant.release"):
         assert visitor.get(path).status_code == 404
     assert visitor.get("/explore").status_code == 200
+
+
+@pytest.mark.parametrize("start", ["", "\n", '"\n",' * 9999, '"' + "x" * 200_000 + '",'])
+def test_a_csv_file_of_too_many_columns_is_refused_before_it_is_opened(studio, visitor, monkeypatch, start):
+    wide = studio.folder.data / "people.csv"
+    wide.write_text(start + ",".join("a" * MOST_COLUMNS) + ",a\n")
+    monkeypatch.setattr("sfumato.studio.describing.open_table", None)
+    monkeypatch.setattr("sfumato.studio.releasing.open_table", None)
+    for answer in (
+        visitor.get("/data/people.csv"),
+        visitor.send("/data/people.csv/rows", {"understood": "yes"}),
+        visitor.send("/release/price", SKETCH),
+    ):
+        assert answer.status_code in (400, 422)
+        assert "more than 10,000 columns" in answer.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 20_000 + "a = 1",
+        "x = {" + '"=" . ' * 20_000 + "a = 1}",
+        "[" + "'#'." * 20_000 + "a]",
+        'x = ["""\n\' """, {' + "a." * 20_000 + "a = 1}]",
+        '# "\n' + "a." * 20_000 + "a = 1",
+        '"' + '\\"' * 150_000,
+    ],
+)
+def test_a_schema_of_endless_keys_is_refused_at_once(studio, visitor, monkeypatch, text):
+    monkeypatch.setattr(Schema, "from_toml", Schema.from_toml if text.startswith('"') else None)
+    (studio.folder.data / "people.toml").write_text(text)
+    assert "cannot be read" in visitor.get("/data/people.csv").text
+    assert visitor.send("/data/people.csv/text", {"text": text}).status_code == 422
+    assert visitor.send("/release/price", SKETCH).status_code == 422
+
+
+def test_a_schema_may_have_as_many_dots_in_its_values_and_comments_as_it_likes():
+    schema = Schema((Real("a.b.c", 0.5, 1.5), Category("icd", tuple(f"E{i}.{i}" for i in range(300)))))
+    assert parse_schema(f"# {'.' * 100} it's a comment\n{schema.to_toml()}") == schema
+    inline = ", ".join(f"{{name = 'c{i}', kind = 'real', low = -0.5, high = 1.5e+3}}" for i in range(200))
+    assert len(parse_schema(f"columns = [{inline}]").columns) == 200
 
 
 def test_a_thread_that_hangs_does_not_keep_the_studio_from_ending():

@@ -4,6 +4,7 @@ A draft comes from names and types alone. Cells are shown only when the owner as
 error.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from sfumato.columns import KINDS, Category, Column
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema
 from sfumato.studio.desk import Studio
-from sfumato.studio.folder import NotHereError, schema_text
+from sfumato.studio.folder import NotHereError, parse_schema, schema_text
 from sfumato.studio.pages import Form, page, reading, writing
 from sfumato.tables import open_table
 
@@ -32,6 +33,7 @@ _FIELDS = {
 }
 _NEEDED = {"real": ("low", "high"), "category": ("values",)}
 _MOST_LINES = 200  # columns of a form; wider schemas are edited as text
+_MOST_DRAFTED = 2000  # columns of a draft
 _MOST_SHOWN, _LONGEST_CELL = 10, 60
 
 
@@ -182,7 +184,7 @@ def save_text(studio: Studio, request: Request, form: Form) -> Response:
     """Write the schema that the text is, or say what is wrong with it."""
     name, text = request.path_params["name"], form.get("text", "").replace("\r\n", "\n")
     try:
-        Schema.from_toml(text)
+        parse_schema(text)
     except SchemaError as error:
         return _table(studio, name, status=422, text=text, wrong_text=str(error))
     return _write(studio, name, text)
@@ -213,7 +215,7 @@ def _saved(studio: Studio, name: str) -> tuple[str | None, Schema | None]:
     except (NotHereError, SchemaError):
         return None, None
     try:
-        return text, Schema.from_toml(text)
+        return text, parse_schema(text)
     except SchemaError:
         return text, None
 
@@ -221,16 +223,17 @@ def _saved(studio: Studio, name: str) -> tuple[str | None, Schema | None]:
 def _table(studio: Studio, name: str, status: int = 200, **facts: Any) -> Response:
     opened = open_table(studio.folder.table(name))
     text, schema = _saved(studio, name)
-    lines = lines_of(opened.schema, schema) if len(opened.schema.names) <= _MOST_LINES else []
+    width, described = len(opened.schema.names), 0 if schema is None else len(schema.columns)
     shared = {
         "name": name,
         "size": studio.folder.table(name).stat().st_size,
-        "types": {n: str(t) for n, t in zip(opened.schema.names, opened.schema.types, strict=True)},
-        "width": len(opened.schema.names),
+        "types": {f.name: str(f.type) for f in itertools.islice(opened.schema, _MOST_LINES)},
+        "width": width,
         "schema": schema,
         "kinds": {"real": "number", "flag": "yes or no", "category": "category", "id": "row label"},
-        "lines": lines,
-        "text": schemas.draft(opened.schema) if text is None else text,
+        "lines": lines_of(opened.schema, schema) if max(width, described) <= _MOST_LINES else [],
+        "text": schemas.draft(pa.schema(itertools.islice(opened.schema, _MOST_DRAFTED))) if text is None else text,
+        "drafted": _MOST_DRAFTED if text is None and width > _MOST_DRAFTED else None,
         "wrong": "" if text is None or schema is not None else "The schema beside the table cannot be read; see below.",
         "wrong_text": "",
         "wrong_rows": "",

@@ -5,6 +5,8 @@ Hidden files and links that lead out are neither listed nor opened. What is read
 size: others may have left anything here.
 """
 
+import csv
+import io
 import os
 import re
 import secrets
@@ -18,6 +20,12 @@ from sfumato.schema import Schema
 
 TABLES = (".csv", ".parquet")
 LARGEST_SCHEMA, LARGEST_MANIFEST = 4 << 20, 16 << 20  # bytes
+MOST_COLUMNS = 10_000  # of a CSV file: each takes several kB while it is opened, however short the rows are
+_HEADER = 1 << 23  # bytes in which a header ends
+_KEYS = re.compile(
+    r"""#.*|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[\w \t+-]+"""
+)  # comments, texts, names: leaves a key its dots
+_DEEPEST = 4  # dots of a key
 _NEW = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
@@ -60,6 +68,8 @@ class Folder:
         path = _inside(self.data, name)
         if not path.is_file() or not _is_table(name):
             raise NotHereError("there is no such table in the folder")
+        if path.suffix.lower() == ".csv" and not _narrow(path):
+            raise SchemaError(f"{name} has more than {MOST_COLUMNS:,} columns: too many here, use the command line")
         return path
 
     def release(self, name: str) -> Path:
@@ -127,9 +137,17 @@ def schema_text(path: Path) -> str:
 def read_schema(path: Path) -> Schema:
     """The schema in a file of the folder; errors name the file."""
     try:
-        return Schema.from_toml(schema_text(path))
+        return parse_schema(schema_text(path))
     except SchemaError as error:
         raise SchemaError(f"{path.name}: {error}") from None
+
+
+def parse_schema(text: str) -> Schema:
+    """The schema that a text is. The time for a key of TOML grows with the square of its parts: no schema has many."""
+    chained = "." * _DEEPEST in _KEYS.sub("", text)
+    if len(text) > LARGEST_SCHEMA or chained or any(sign * 3 in text for sign in "\"'"):
+        raise SchemaError("not the text of a schema: it is too long, or its keys are, or it has texts of several lines")
+    return Schema.from_toml(text)
 
 
 def _ordinary(state: os.stat_result, largest: int) -> None:
@@ -140,6 +158,16 @@ def _ordinary(state: os.stat_result, largest: int) -> None:
 
 def _is_table(name: str) -> bool:
     return Path(name).suffix.lower() in TABLES
+
+
+def _narrow(path: Path) -> bool:
+    """Whether the header of a CSV file has a number of columns that can be opened."""
+    with path.open(encoding="latin-1", newline="") as file:
+        head = io.StringIO(file.read(_HEADER), newline="")
+    try:
+        return len(next((names for names in csv.reader(head) if names), ())) <= MOST_COLUMNS
+    except csv.Error:  # a name without an end
+        return False
 
 
 def _real(place: str | Path) -> Path:
