@@ -13,6 +13,8 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.columns import Category, Real
@@ -386,6 +388,37 @@ def test_a_schema_may_have_as_many_dots_in_its_values_and_comments_as_it_likes()
     assert parse_schema(f"# {'.' * 100} it's a comment\n{schema.to_toml()}") == schema
     inline = ", ".join(f"{{name = 'c{i}', kind = 'real', low = -0.5, high = 1.5e+3}}" for i in range(200))
     assert len(parse_schema(f"columns = [{inline}]").columns) == 200
+
+
+@pytest.mark.parametrize("text", ["[project]\nname = 'precious'\n", "no TOML", "\xff"])
+def test_a_file_that_is_no_schema_is_not_replaced_by_one(studio, visitor, text):
+    data, mine = studio.folder.data, '[[columns]]\nname = "a"\nkind = "flag"\n'
+    (data / "pyproject.csv").write_text("a\n1\n")
+    (data / "pyproject.toml").write_text(text, encoding="latin-1")
+    form = {"lines": "1", "0.name": "a", "0.kind": "flag"}
+    for act, fields in (("text", {"text": mine}), ("form", form)):
+        refused = visitor.send(f"/data/pyproject.csv/{act}", fields)
+        assert refused.status_code == 400
+        assert "pyproject.toml beside the table is not a schema" in refused.text
+    assert (data / "pyproject.toml").read_text(encoding="latin-1") == text
+    for before in ("", "# a draft\n[[columns]]\nname = 'a'\n# kind =\n", "columns = [{name = 'a', kind = 'flag'}]"):
+        (data / "pyproject.toml").write_text(before)
+        assert visitor.send("/data/pyproject.csv/text", {"text": mine}).is_redirect
+        assert (data / "pyproject.toml").read_text() == mine
+
+
+@pytest.mark.parametrize("count", ["\u00b2", "9" * 5000, "-1", "1e9", ""])
+def test_a_number_of_lines_that_is_none_is_no_line(visitor, count):
+    assert visitor.send("/data/people.csv/form", {"lines": count, "0.name": "age"}).status_code == 422
+
+
+def test_a_cell_that_python_does_not_have_is_not_an_error(studio, visitor):
+    late = pa.array([1 << 62, 0, None], pa.timestamp("us"))
+    pq.write_table(pa.table({"when": late, "day": late.cast(pa.int64())}), studio.folder.data / "late.parquet")
+    page = visitor.send("/data/late.parquet/rows", {"understood": "yes"})
+    assert page.status_code == 200
+    assert "(cannot be shown)" in page.text
+    assert "1970-01-01" in page.text
 
 
 def test_a_thread_that_hangs_does_not_keep_the_studio_from_ending():

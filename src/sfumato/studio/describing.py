@@ -5,6 +5,7 @@ error.
 """
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,8 +90,8 @@ def _text(value: object) -> str:
 
 def lines_from(form: Form) -> list[Line]:
     """The lines that a form holds."""
-    count = int(form.get("lines", "0")) if form.get("lines", "").isdigit() else 0
-    numbers = range(min(count, _MOST_LINES))
+    count = form.get("lines", "")
+    numbers = range(min(int(count), _MOST_LINES) if re.fullmatch("[0-9]{1,9}", count) else 0)
     return [
         Line(form.get(f"{i}.name", ""), form.get(f"{i}.kind", ""), {key: form.get(f"{i}.{key}", "") for key in _KEYS})
         for i in numbers
@@ -198,9 +199,17 @@ def show_rows(studio: Studio, request: Request, form: Form) -> Response:
     opened = open_table(studio.folder.table(name))
     names = list(dict.fromkeys(opened.schema.names))[:_MOST_LINES]
     block = next(opened.blocks(names, _MOST_SHOWN), None)
-    columns = [] if block is None else [column.to_pylist() for column in block.columns]
-    cells = [["" if v is None else str(v)[:_LONGEST_CELL] for v in row] for row in zip(*columns, strict=True)]
-    return _table(studio, name, rows=cells, row_names=names)
+    columns = [] if block is None else block.columns
+    return _table(studio, name, rows=[list(map(_cell, row)) for row in zip(*columns, strict=True)], row_names=names)
+
+
+def _cell(cell: pa.Scalar) -> str:
+    """A cell in words, or that there are none: Arrow holds dates that Python does not have."""
+    try:
+        value = cell.as_py()
+    except (ArithmeticError, ValueError, pa.ArrowException):
+        return "(cannot be shown)"
+    return "" if value is None else str(value)[:_LONGEST_CELL]
 
 
 def _write(studio: Studio, name: str, text: str) -> Response:

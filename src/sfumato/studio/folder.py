@@ -101,10 +101,13 @@ class Folder:
         beside = self.table(name).parent == self.data
         if not beside:
             raise NotHereError("the table is a link into another folder: its schema is kept there, not here")
-        hidden = self.data / f".{schema_name(name)}.{secrets.token_hex(8)}"
+        place = self.data / schema_name(name)
+        if not _replaceable(place):
+            raise SchemaError(f"{place.name} beside the table is not a schema and stays as it is: rename one of them")
+        hidden = self.data / f".{place.name}.{secrets.token_hex(8)}"
         try:
             hidden.write_text(text, encoding="utf-8", newline="\n")
-            hidden.replace(self.data / schema_name(name))
+            hidden.replace(place)
         finally:
             hidden.unlink(missing_ok=True)
 
@@ -148,6 +151,17 @@ def parse_schema(text: str) -> Schema:
     if len(text) > LARGEST_SCHEMA or chained or any(sign * 3 in text for sign in "\"'"):
         raise SchemaError("not the text of a schema: it is too long, or its keys are, or it has texts of several lines")
     return Schema.from_toml(text)
+
+
+def _replaceable(place: Path) -> bool:
+    """Whether nothing is lost with a file: it is a schema or the draft of one, empty, a link, or not there."""
+    if place.is_symlink() or not place.exists():
+        return True
+    try:
+        text = schema_text(place)
+        return not text.strip() or "[[columns]]" in text.splitlines() or bool(parse_schema(text))
+    except (NotHereError, SchemaError):
+        return False
 
 
 def _ordinary(state: os.stat_result, largest: int) -> None:
