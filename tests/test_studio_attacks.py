@@ -23,7 +23,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release_to
 from sfumato.schema import Schema
-from sfumato.studio.app import application
+from sfumato.studio.app import application, screens
 from sfumato.studio.folder import MOST_COLUMNS, Folder, NotHereError, parse_schema, read_schema
 from sfumato.studio.guard import LARGEST_BODY
 from visiting import CELL, HOST, ORIGIN, PORT, SKETCH, Visitor, call, make_studio, whole, write_people
@@ -46,7 +46,7 @@ def visitor(studio):
 
 def paths_of(studio, method):
     """Every path of the application that takes a method, with a real name in it."""
-    routes = [r for r in application(studio, PORT).routes if method in (getattr(r, "methods", None) or ())]
+    routes = [r for r in screens(studio).routes if method in (getattr(r, "methods", None) or ())]
     names = {
         "/data/{name}": "people.csv",
         "/release/made/{name}": "people.release",
@@ -96,6 +96,49 @@ def test_both_names_of_this_machine_are_ours(visitor):
     assert visitor.get("/data").status_code == 200
     cookie = f"sfumato-studio-{PORT}={visitor.studio.keys.session}"
     assert visitor.get("/data", headers={"host": f"localhost:{PORT}", "cookie": cookie}).status_code == 200
+
+
+def test_the_port_that_browsers_leave_out_may_be_left_out(studio):
+    for port, expected in ((80, 200), (PORT, 403)):
+        for host in ("127.0.0.1", "localhost"):
+            cookie = f"sfumato-studio-{port}={studio.keys.session}".encode()
+            headers = [(b"host", host.encode()), (b"cookie", cookie)]
+            scope = {"method": "GET", "path": "/data", "raw_path": b"/data", "headers": headers}
+            assert call(application(studio, port), scope, whole(b"")).status_code == expected
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site", "", "other"])
+def test_another_site_or_port_is_shown_nothing_though_the_browser_sends_our_cookie(studio, visitor, site):
+    for path in [*paths_of(studio, "GET"), "/static/sfumato.css", "/?question=1"]:
+        for mode in ("navigate", "no-cors", "cors"):
+            refused = visitor.get(path, headers={"sec-fetch-site": site, "sec-fetch-mode": mode})
+            assert refused.status_code == 403
+            assert "people" not in refused.text
+    for ours in ("same-origin", "none"):
+        assert visitor.get("/data", headers={"sec-fetch-site": ours}).status_code == 200
+
+
+def test_the_printed_address_may_be_opened_from_another_site_but_not_loaded(studio):
+    stranger, token = Visitor(studio, opened=False), {"token": studio.keys.token}
+    headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert stranger.get("/", params=token, headers=headers).status_code == 403
+    assert stranger.get("/", params=token, headers=headers | {"sec-fetch-mode": "navigate"}).status_code == 200
+
+
+def test_what_breaks_outside_of_a_handler_is_answered_with_the_policy(visitor, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError(CELL)
+
+    monkeypatch.setattr("sfumato.studio.pages.page", broken)
+    monkeypatch.setattr("sfumato.studio.app.page", broken)
+    answers = [visitor.get("/explore")]
+    monkeypatch.setattr("sfumato.studio.guard.Guard._known", broken)
+    answers += [visitor.get("/data")]
+    for answer in answers:
+        assert answer.status_code == 500
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert CELL not in answer.text
 
 
 def test_two_hosts_or_none_are_refused(studio):
