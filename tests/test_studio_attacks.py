@@ -20,6 +20,7 @@ import pytest
 from sfumato.columns import Category, Real
 from sfumato.errors import SchemaError
 from sfumato.guarantee import Guarantee
+from sfumato.manifest import digest
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release_to
 from sfumato.schema import Schema
@@ -607,16 +608,56 @@ def test_a_script_in_a_name_is_shown_as_text(tmp_path):
     assert rows.text.count("&lt;script&gt;alert(1)") > texts[1].count("&lt;script&gt;alert(1)")
 
 
+def terms_of(*columns):
+    terms = {"mechanism": Sketch(dimension=1), "guarantee": Guarantee(epsilon=1.0, unit="record")}
+    return terms | {"schema": Schema(columns)}
+
+
 def test_a_script_in_a_manifest_is_shown_as_text(studio, visitor):
     name = f"{SCRIPT}</title></script><svg onload=alert(1)>"
-    schema = Schema((Real(name, 0, 1), Real("b", 0, 1)))
-    terms = {"schema": schema, "mechanism": Sketch(dimension=1), "guarantee": Guarantee(epsilon=1.0, unit="record")}
-    release_to(studio.folder.data / "theirs.release", np.eye(2), **terms)
+    release_to(studio.folder.data / "theirs.release", np.eye(2), **terms_of(Real(name, 0, 1), Real("b", 0, 1)))
     for path in ("/release/made/theirs.release", "/release/made/theirs.release/report", "/explore/theirs.release"):
         text = visitor.get(path).text
         assert "theirs.release" in text or "sketch" in text
         assert SCRIPT not in text
         assert "<svg onload" not in text
+
+
+def test_names_that_are_no_text_are_left_out_and_counted(studio, visitor):
+    folder = studio.folder.data
+    for name in (b"\xff\xfe.csv", b"\xff.toml"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("a\n1\n")
+    release = Path(os.fsdecode(os.fsencode(folder) + b"/\xfe.release"))
+    release.mkdir()
+    (release / "manifest.json").write_text("{}")
+    for path in ("/data", "/plan", "/release", "/budget", "/explore", "/data/people.csv"):
+        assert visitor.get(path).status_code == 200, path
+    assert [item.name for item in studio.folder.tables()] == ["people.csv"]
+    assert studio.folder.releases() == []
+    assert "3 files are not shown" in visitor.get("/data").text
+    assert "3 files are not shown" in visitor.get("/explore").text
+    with pytest.raises(NotHereError, match="rename it"):
+        Folder.of(release)
+
+
+def test_half_letters_and_letters_that_turn_others_around_are_shown_as_marks(studio, visitor):
+    release_to(studio.folder.data / "odd.release", np.eye(2), **terms_of(Real("a", 0, 1), Real("b", 0, 1)))
+    place = studio.folder.data / "odd.release" / "manifest.json"
+    manifest = json.loads(place.read_text()) | {"warnings": ["\ud800 \u202e gnol"]}
+    place.write_text(json.dumps(manifest | {"digest": digest(manifest)}))
+    for path in ("/explore/odd.release", "/release/made/odd.release", "/release/made/odd.release/report"):
+        page = visitor.get(path)
+        assert page.status_code == 200
+        assert ("\ufffd \ufffd gnol" in page.text.lower(), "\u202e" in page.text) == (True, False)
+
+
+def test_a_form_sends_back_the_names_and_values_that_it_was_given(studio, visitor):
+    schema = Schema((Real("\u202ea<b", 0, 1), Category("c", ("\u200f<x>", "\u0645\u200c\u0646"))))
+    schema.write(studio.folder.data / "people.toml")
+    text = visitor.get("/data/people.csv").text
+    assert 'value="\u202ea&lt;b"' in text
+    assert ">\u200f&lt;x&gt;\n\u0645\u200c\u0646</textarea>" in text
+    assert "\ufffda&lt;b<input" in text
 
 
 def test_a_manifest_that_is_no_manifest_is_refused_in_words(studio, visitor):

@@ -46,7 +46,8 @@ def _home(studio: Studio, request: Request) -> Response:
 def _explore(studio: Studio, request: Request) -> Response:
     """The releases in the folder."""
     del request
-    return page(studio, "explore_list.html", here="explore", releases=studio.folder.releases())
+    releases, unnamed = studio.folder.releases(), studio.folder.unnamed()
+    return page(studio, "explore_list.html", here="explore", releases=releases, unnamed=unnamed)
 
 
 def _explored(studio: Studio, request: Request) -> Response:

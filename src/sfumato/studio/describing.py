@@ -150,7 +150,7 @@ def _value(line: Line, key: str, before: Column | None) -> Any:
 def tables(studio: Studio, request: Request) -> Response:
     """The tables in the folder."""
     del request
-    return page(studio, "data_list.html", here="data", tables=studio.folder.tables())
+    return page(studio, "data_list.html", here="data", tables=studio.folder.tables(), unnamed=studio.folder.unnamed())
 
 
 def table(studio: Studio, request: Request) -> Response:

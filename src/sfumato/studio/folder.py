@@ -63,6 +63,10 @@ class Folder:
         """The names of the releases that were made, by name."""
         return [name for name, path in _listed(self.out) if path.is_dir() and (path / "manifest.json").is_file()]
 
+    def unnamed(self) -> int:
+        """How many files are left out since their names are no text, which a page could not show or send back."""
+        return sum(not _is_text(path.name) for folder in {self.data, self.out} for path in folder.iterdir())
+
     def table(self, name: str) -> Path:
         """Where a table is."""
         path = _inside(self.data, name)
@@ -188,13 +192,22 @@ def _real(place: str | Path) -> Path:
     path = Path(place)
     if not path.is_dir():
         raise NotHereError(f"there is no folder {place}")
-    return path.resolve(strict=True)
+    found = path.resolve(strict=True)
+    if not _is_text(str(found)):
+        raise NotHereError("the folder's name, or that of one above it, is not UTF-8 text: rename it")
+    return found
 
 
 def _check(name: str) -> None:
     """Refuse what is no plain name."""
-    if not name or name.startswith(".") or any(sign in name for sign in ("\0", "/", "\\")):
+    signs = ("\0", "/", "\\")
+    if not name or name.startswith(".") or any(sign in name for sign in signs) or not _is_text(name):
         raise NotHereError("there is no such file in the folder")
+
+
+def _is_text(name: str) -> bool:
+    """Whether the bytes of a name are UTF-8; Python keeps others as surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _inside(folder: Path, name: str) -> Path:
