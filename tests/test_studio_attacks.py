@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from importlib import resources
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from sfumato.schema import Schema
 from sfumato.studio.app import application, screens
 from sfumato.studio.folder import MOST_COLUMNS, Folder, NotHereError, parse_schema, read_schema
 from sfumato.studio.guard import LARGEST_BODY
+from sfumato.studio.server import Server
 from visiting import CELL, HOST, ORIGIN, PORT, SKETCH, Visitor, call, make_studio, whole, write_people
 
 SCRIPT = "<script>alert(1)</script>"
@@ -583,6 +585,41 @@ def spoken(port, head, *, gigabyte=False):
             while part := line.recv(1 << 16):
                 answer += part
     return answer, sent
+
+
+@contextlib.contextmanager
+def answering(studio):
+    """A studio that answers on a port of its own, and its cookie."""
+    server = Server.of(studio.folder, None)
+    ready = server.prepared()
+    thread = threading.Thread(target=server.run, args=(ready,))
+    thread.start()
+    try:
+        yield server.port, f"sfumato-studio-{server.port}={server.studio.keys.session}"
+    finally:
+        ready.should_exit = True
+        thread.join(20)
+
+
+def test_idle_connections_do_not_keep_the_owner_out(studio):
+    with answering(studio) as (port, cookie), contextlib.ExitStack() as held:
+        host = f"Host: 127.0.0.1:{port}\r\n"
+        for start in (b"", b"GET / HT", f"POST / HTTP/1.1\r\n{host}Cookie: {cookie}\r\n".encode()) * 100:
+            line = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            line.sendall(start)
+        asked = f"GET /data HTTP/1.1\r\n{host}Cookie: {cookie}\r\nConnection: close\r\n\r\n"
+        assert spoken(port, asked.encode())[0].startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_that_does_not_arrive_is_not_waited_for(studio, monkeypatch):
+    monkeypatch.setattr("sfumato.studio.server.TIMEOUT", 0.2)
+    with answering(studio) as (port, cookie):
+        head = f"POST /data/people.csv/rows HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\n"
+        body = f"{head}Origin: http://127.0.0.1:{port}\r\nContent-Length: 100\r\n\r\ncsrf="
+        for start in ("", "GE", head, body):
+            assert spoken(port, start.encode())[0] == b""
+        asked = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"  # who is not known does not keep a connection
+        assert b"connection: close" in spoken(port, asked.encode())[0].lower()
 
 
 # ---- what others wrote ----------------------------------------------------------------------------------------------
