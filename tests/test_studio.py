@@ -207,6 +207,28 @@ def test_a_wide_table_is_edited_as_text(visitor, folder):
     assert 'name="0.kind"' not in text
 
 
+@pytest.mark.parametrize(
+    ("header", "warned"),
+    [
+        ("age,income", False),
+        ("q1,q2_2020,income.2020,b-3", False),
+        ("34,Bern", True),
+        ("Anna,51.5", True),
+        ("Anna,1e5", True),
+        ("Anna,1999-12-31", True),
+        ("Anna,31.12.1999", True),
+        ("Anna,anna@example.org", True),
+        ("Anna,True", True),
+        ("Anna,Anna", True),
+    ],
+)
+def test_a_header_that_looks_like_a_record_is_warned_of(visitor, folder, header, warned):
+    (folder / "people.csv").write_text(f"{header}\n1,2\n" if header.count(",") == 1 else f"{header}\n1,2,3,4\n")
+    page = visitor.get("/data/people.csv")
+    assert page.status_code == 200
+    assert ("look like values" in page.text) == warned
+
+
 def test_a_very_wide_table_is_drafted_in_part_and_its_page_stays_small(visitor, folder):
     pq.write_table(pa.table({f"c{i}": [0.5] for i in range(3000)}), folder / "wide.parquet")
     page = visitor.get("/data/wide.parquet")

@@ -6,7 +6,7 @@ error.
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
@@ -35,6 +35,7 @@ _FIELDS = {
 _NEEDED = {"real": ("low", "high"), "category": ("values",)}
 _MOST_LINES = 200  # columns of a form; wider schemas are edited as text
 _MOST_DRAFTED = 2000  # columns of a draft
+_VALUE = re.compile(r"|[+-]?[0-9.,]+(e[+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.].*|\S+@\S+|true|false", re.IGNORECASE)
 _MOST_SHOWN, _LONGEST_CELL = 10, 60
 
 
@@ -70,6 +71,11 @@ def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[Line]:
     inside = [_line(described[n]) if n in described else Line(n, "") for n in names_and_types.names]
     absent = [column for name, column in described.items() if name not in names_and_types.names]
     return inside + [replace(_line(c), wrong={"kind": "the data lack this column"}) for c in absent]
+
+
+def headless(names: Sequence[str]) -> bool:
+    """Whether the names of the columns may be the first record: one looks like a value, or is there twice."""
+    return len(set(names)) < len(names) or any(_VALUE.fullmatch(name.strip()) for name in names)
 
 
 def _drafted_kind(of: pa.Field) -> str:
@@ -238,6 +244,7 @@ def _table(studio: Studio, name: str, status: int = 200, **facts: Any) -> Respon
         "size": studio.folder.table(name).stat().st_size,
         "types": {f.name: str(f.type) for f in itertools.islice(opened.schema, _MOST_LINES)},
         "width": width,
+        "headless": name.lower().endswith(".csv") and headless(opened.schema.names),
         "schema": schema,
         "kinds": {"real": "number", "flag": "yes or no", "category": "category", "id": "row label"},
         "lines": lines_of(opened.schema, schema) if max(width, described) <= _MOST_LINES else [],
