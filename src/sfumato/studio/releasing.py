@@ -23,8 +23,8 @@ from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pipeline import price
 from sfumato.releases.loading import load
 from sfumato.report import page as report_page
-from sfumato.schema import Schema
 from sfumato.studio.desk import Studio
+from sfumato.studio.folder import read_schema
 from sfumato.studio.jobs import Order
 from sfumato.studio.pages import Form, page, reading, whole, writing
 from sfumato.studio.planning import CHANGES, UNITS, promise
@@ -126,7 +126,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
         raise ParameterError(f"mechanism must be one of {', '.join(RECIPES)}")
     graph = fields.get("unit") == "edge"
     data = studio.folder.table(fields.get("data", ""))
-    schema = None if graph else Schema.read(studio.folder.schema(fields["data"]))
+    schema = None if graph else read_schema(studio.folder.schema(fields["data"]))
     terms: dict[str, Any] = {
         "schema": schema,
         "mechanism": RECIPES[kind](fields),
