@@ -27,7 +27,7 @@ from sfumato.studio.describing import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
 from sfumato.studio.server import Server
-from visiting import CELL, ROWS, SCHEMA, SKETCH, Visitor, make_studio, write_people
+from visiting import CELL, ORIGIN, ROWS, SCHEMA, SKETCH, Visitor, make_studio, write_people
 
 
 @pytest.fixture
@@ -274,6 +274,9 @@ def test_a_chosen_k_is_exactly_that_k():
         *({"k": "0"}, {"k": "1000"}, {"unit": "edge"}, {"unit": "x"}, {"purpose": "x"}, {"purpose": "cuts"}),
         *({"data": "nowhere.csv"}, {"data": "", "columns": ""}, {"data": "", "columns": "0"}, {"distance": "-3"}),
         {"unit": "record", "change": "l1", "radius": ""},
+        *({"epsilon": "1e-300"}, {"delta": "1e-320"}, {"distance": "1e-320"}, {"distance": "1e308"}),
+        *({"rows": "9" * 300}, {"k": "9" * 300}, {"epsilon": "9" * 300}, {"rows": "1" * 5000}),
+        {"unit": "record", "change": "l1", "radius": "1e-320"},
     ],
 )
 def test_a_control_that_makes_no_sense_is_answered_in_words(visitor, wrong):
@@ -282,6 +285,54 @@ def test_a_control_that_makes_no_sense_is_answered_in_words(visitor, wrong):
     assert answer.json()["words"]
     assert 'class="note"' in answer.json()["html"]
     assert visitor.get("/plan", params=ASKED | wrong).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "size",
+    [{"columns": "100001"}, {"columns": "2001", "purpose": "covariance"}, {"rows": "1000000001"}, {"k": "100001"}],
+)
+def test_a_plan_that_would_take_long_is_left_to_the_command(visitor, size):
+    answer = visitor.ask(ASKED | {"data": "", "columns": "10"} | size).json()
+    assert "too many to plan here: use `sfumato plan`" in answer["words"]
+
+
+def test_a_wide_schema_is_too_many_to_plan_as_well():
+    with pytest.raises(ParameterError, match="too many to plan here"):
+        planning.answer(ASKED | {"purpose": "learning"}, Schema.reals(2001, 0, 1))
+
+
+def test_one_plan_is_computed_at_a_time_and_only_the_last_that_waits(visitor, monkeypatch):
+    begun, go, answer, asked, told = threading.Event(), threading.Event(), planning.answer, [], {}
+
+    def slow(fields, schema):
+        asked.append(fields["epsilon"])
+        begun.set()
+        go.wait(20)
+        return answer(fields, schema)
+
+    def ask(epsilon):
+        told[epsilon] = visitor.ask(ASKED | {"epsilon": epsilon}).json()["words"]
+
+    monkeypatch.setattr(planning, "answer", slow)
+    threads = {epsilon: threading.Thread(target=ask, args=(epsilon,)) for epsilon in ("1", "2", "3")}
+    threads["1"].start()
+    assert begun.wait(20)
+    threads["2"].start()
+    while visitor.studio.plans._last < 2:
+        pass
+    threads["3"].start()
+    threads["2"].join(20)
+    go.set()
+    for thread in threads.values():
+        thread.join(20)
+    assert asked == ["1", "3"]
+    assert "a later question" in told["2"]
+
+
+def test_a_script_is_refused_in_its_own_language(visitor):
+    headers = {"origin": ORIGIN, "x-csrf": visitor.studio.keys.csrf, "content-type": "application/json"}
+    answer = visitor.request("POST", "/plan/answer", headers=headers, body=b"{")
+    assert (answer.status_code, list(answer.json())) == (403, ["error"])
 
 
 def test_plans_without_a_table_know_flags_and_graphs(visitor):
@@ -340,7 +391,8 @@ def test_a_release_is_priced_confirmed_made_and_charged(visitor, folder):
 def test_nothing_is_made_without_a_confirmation_or_twice(visitor):
     priced = visitor.send("/release/price", SKETCH).text
     (key,) = re.findall(r'name="order" value="([^"]+)"', priced)
-    for fields in ({"order": key}, {"order": "x", "confirmed": "yes"}, {"confirmed": "yes"}):
+    others = [{"order": order, "confirmed": "yes"} for order in ("x", "ä", "")]
+    for fields in ({"order": key}, *others, {"confirmed": "yes"}):
         assert visitor.send("/release/start", fields).status_code == 400
     assert visitor.studio.datasets()[0].releases == ()
     assert visitor.send("/release/start", {"order": key, "confirmed": "yes"}).is_redirect
@@ -378,6 +430,10 @@ def test_without_a_dataset_the_release_says_that_nothing_was_accounted(visitor, 
         ({"noise": "gaussian"}, "needs delta"),
         ({"dimension": "0"}, "dimension must be"),
         ({"dimension": "two"}, "must be a whole number"),
+        ({"dimension": "3000000"}, "more than the 1,024 MiB of memory"),
+        ({"dimension": "60000", "projection": "gaussian", "data": "wide.csv"}, "more than the 1,024 MiB of memory"),
+        ({"dimension": "9" * 300}, "dimension must be at most"),
+        ({"epsilon": "1e-300"}, "epsilon must be between"),
         ({"data": "nowhere.csv"}, "no such file"),
         ({"mechanism": "none"}, "mechanism must be one of"),
         ({"dataset": "others"}, "has no dataset"),
@@ -385,7 +441,9 @@ def test_without_a_dataset_the_release_says_that_nothing_was_accounted(visitor, 
         ({"unit": "edge", "mechanism": "edge noise", "vertices": "3", "dataset": "people"}, "edge"),
     ],
 )
-def test_what_cannot_be_promised_is_refused_before_the_price(visitor, wrong, reason):
+def test_what_cannot_be_promised_is_refused_before_the_price(visitor, folder, wrong, reason):
+    (folder / "wide.csv").write_text("c0\n0\n")
+    Schema.reals(900, 0, 1).write(folder / "wide.toml")
     visitor.studio.ledger().add_dataset("whole", Guarantee(epsilon=9.0, unit="record"))
     answer = visitor.send("/release/price", SKETCH | wrong)
     assert answer.status_code == 422

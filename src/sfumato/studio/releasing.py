@@ -26,7 +26,8 @@ from sfumato.report import page as report_page
 from sfumato.schema import Schema
 from sfumato.studio.desk import Studio
 from sfumato.studio.jobs import Order
-from sfumato.studio.pages import Form, page, reading, whole, writing
+from sfumato.studio.limits import check_memory, whole
+from sfumato.studio.pages import Form, page, reading, writing
 from sfumato.studio.planning import CHANGES, UNITS, promise
 from sfumato.tables import open_table
 
@@ -132,6 +133,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
         "mechanism": RECIPES[kind](fields),
         "guarantee": promise(fields),
     }
+    check_memory(terms["mechanism"], schema)
     account = _account(studio, fields)
     terms["mechanism"].prepare(schema, terms["guarantee"])  # refuses what cannot be promised, ledger or not
     quotes = () if account is None else tuple(price(data, ledger=account, **terms))
