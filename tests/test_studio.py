@@ -19,6 +19,8 @@ from sfumato.cli import main
 from sfumato.columns import Category, Flag, Id, Real
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.pipeline import release_to
 from sfumato.releases.loading import load
 from sfumato.rowwise import SketchErrors
 from sfumato.schema import Schema
@@ -375,6 +377,7 @@ def test_a_release_is_priced_confirmed_made_and_charged(visitor, folder):
     assert visitor.studio.datasets()[0].releases == ()
     told = visitor.release(SKETCH)
     assert (told["state"], told["share"], told["rows"]) == ("done", 1.0, ROWS)
+    assert told["spent"] == "The price is spent, and the release is on record."
     made = load(folder / "people.release")
     assert made.array().shape == (ROWS, 2)
     (spent,) = visitor.studio.datasets()[0].releases
@@ -410,6 +413,82 @@ def test_what_was_priced_is_what_is_made_whatever_the_files_say_by_then(visitor,
     assert Schema.from_dict(load(folder / "people.release").manifest["schema"]) == SCHEMA
 
 
+def confirmed(visitor, fields, meanwhile=lambda: None):
+    """Price and confirm, with something that happens in between."""
+    (key,) = re.findall(r'name="order" value="([^"]+)"', visitor.send("/release/price", fields).text)
+    meanwhile()
+    return visitor.send("/release/start", {"order": key, "confirmed": "yes"})
+
+
+def test_what_is_charged_is_what_was_confirmed_or_nothing(visitor, folder):
+    def spend():
+        account = visitor.studio.ledger().account("people")
+        release_to(
+            folder / "other.release",
+            folder / "people.csv",
+            schema=SCHEMA,
+            mechanism=Sketch(dimension=2),
+            guarantee=Guarantee(epsilon=1.0, unit="attribute"),
+            ledger=account,
+        )
+
+    confirmed(visitor, SKETCH, spend)
+    visitor.studio.desk.job.join()
+    told = visitor.get("/release/state").json()
+    assert told["state"] == "failed"
+    assert "the budget has moved: look at the price again" in told["message"]
+    assert told["spent"] == "Nothing was spent."
+    assert len(visitor.studio.datasets()[0].releases) == 1
+    assert visitor.release(SKETCH)["state"] == "done"
+
+
+@pytest.mark.parametrize("swap", ["link", "file", "gone", "longer"])
+def test_a_table_that_is_another_one_by_then_is_not_released(visitor, folder, tmp_path, swap):
+    table, secret = folder / "people.csv", tmp_path / "people.csv"
+    secret.write_bytes(table.read_bytes())
+
+    def change():
+        if swap == "longer":
+            table.write_text(table.read_text() + "30,True,Bern\n")
+            return
+        table.unlink()
+        if swap == "link":
+            table.symlink_to(secret)
+        elif swap == "file":
+            secret.rename(table)
+
+    refused = confirmed(visitor, SKETCH, change)
+    assert refused.status_code == (404 if swap in ("link", "gone") else 400)
+    assert visitor.studio.desk.job is None
+    assert visitor.studio.datasets()[0].releases == ()
+
+
+def test_the_price_shows_what_is_published_as_it_was_prepared(visitor):
+    def facts(fields):
+        text = visitor.send("/release/price", SKETCH | fields).text
+        return dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", text))
+
+    shown = facts({"projection": "identity"})
+    assert (shown["Projection"], shown["Numbers each"], shown["Noise"]) == ("identity", "4", "laplace")
+    labelled = {"mechanism": "synthetic", "unit": "record", "label": "smoker", "dataset": "", "dimension": ""}
+    assert facts(labelled)["Label column"] == "smoker"
+    graph = {"mechanism": "edge noise", "unit": "edge", "vertices": "1500", "dataset": ""}
+    assert facts(graph)["Vertices"] == "1,500"
+
+
+def test_the_price_shows_what_is_outside_the_promise(visitor, folder):
+    assert "Outside the promise" not in visitor.send("/release/price", SKETCH).text
+    replace(SCHEMA, bounds_from_data=True).write(folder / "people.toml")
+    for paid in ({"dataset": ""}, {"exceptions": "yes"}):
+        text = visitor.send("/release/price", SKETCH | paid).text
+        assert "bounds were taken from the data" in text
+        assert text.index("Outside the promise") < text.index('name="confirmed"')
+    graph = {"mechanism": "graph sketch", "unit": "edge", "rows": "9", "delta": "1e-6", "dataset": ""}
+    text = visitor.send("/release/price", SKETCH | graph).text
+    assert "which vertices there are was taken from the data" in text
+    assert "numerics are idealized" in text
+
+
 def test_a_price_that_does_not_fit_cannot_be_confirmed(visitor):
     text = visitor.send("/release/price", SKETCH | {"epsilon": "11"}).text
     assert "does not fit" in text
@@ -418,7 +497,8 @@ def test_a_price_that_does_not_fit_cannot_be_confirmed(visitor):
 
 def test_without_a_dataset_the_release_says_that_nothing_was_accounted(visitor, folder):
     assert "not accounted for" in visitor.send("/release/price", SKETCH | {"dataset": ""}).text
-    assert visitor.release(SKETCH | {"dataset": ""})["state"] == "done"
+    told = visitor.release(SKETCH | {"dataset": ""})
+    assert (told["state"], told["spent"]) == ("done", "No ledger is charged.")
     assert not load(folder / "people.release").manifest["accounted"]
     assert visitor.studio.datasets()[0].releases == ()
 
@@ -486,6 +566,7 @@ def test_a_release_that_is_stopped_says_what_stays_spent(visitor, folder, monkey
     assert told["state"] == "cancelled"
     assert "no release was written" in told["message"]
     assert "stays spent, for noise was drawn" in told["message"]
+    assert told["spent"] == "The price is spent."
     assert not (folder / "many.release").exists()
     assert [p for p in folder.iterdir() if "partial" in p.name] == []
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["drawn"]
@@ -530,6 +611,10 @@ def test_another_studio_in_the_same_folder_has_to_wait_and_spends_nothing(visito
         os.close(handle)
     assert told["state"] == "failed"
     assert "another studio" in told["message"]
+    assert told["spent"] == "Nothing was spent."
+    page = visitor.get("/release/job").text
+    assert "Nothing was spent." in page
+    assert "price was spent" not in page
     assert visitor.studio.datasets()[0].releases == ()
     assert visitor.release(SKETCH)["state"] == "done"
 
@@ -544,6 +629,16 @@ def test_a_release_that_breaks_says_nothing_of_the_cells(visitor, monkeypatch, e
     assert told["state"] == "failed"
     assert CELL not in told["message"]
     assert "Budget screen" in told["message"]
+    assert "Budget" not in visitor.release(SKETCH | {"dataset": ""})["message"]
+
+
+def test_a_release_that_ends_before_noise_is_drawn_says_how_to_get_its_price_back(visitor, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sfumato.storage.new_folder", full)
+    assert "reserved and nothing was drawn" in visitor.release(SKETCH)["spent"]
+    assert [s.state for s in visitor.studio.datasets()[0].releases] == ["reserved"]
 
 
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):
@@ -560,6 +655,14 @@ def test_progress_counts_rows_only_where_their_number_is_public(visitor, folder)
     shown, hidden = (visitor.release(fields | {"neighbours": n, "name": n}) for n in ("replace", "add-remove"))
     assert (shown["rows"], shown["total"]) == (1000, 1000)
     assert (hidden["rows"], hidden["total"], hidden["share"]) == (None, None, 1.0)
+
+
+def test_no_share_tells_how_many_rows_there_are_where_that_is_private(visitor, folder):
+    fields = many_rows(folder, 1000) | {"mechanism": "covariance", "dataset": "", "unit": "record"}
+    for neighbours, share, turn in (("replace", 0.5, 2), ("add-remove", None, 1)):
+        job = Job(releasing.order_of(visitor.studio, fields | {"neighbours": neighbours}))
+        job.tick(1500)
+        assert (job.facts()["share"], job.facts()["turn"]) == (share, turn)
 
 
 def test_the_studio_stops_its_release_when_it_ends(visitor, folder, monkeypatch):
