@@ -17,14 +17,15 @@ import pytest
 from sfumato import planner
 from sfumato.cli import main
 from sfumato.columns import Category, Flag, Id, Real
-from sfumato.errors import ParameterError
+from sfumato.errors import LedgerError, ParameterError
 from sfumato.guarantee import Guarantee
+from sfumato.ledger import Account, Ledger
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release_to
 from sfumato.releases.loading import load
 from sfumato.rowwise import SketchErrors
 from sfumato.schema import Schema
-from sfumato.studio import charts, jobs, planning, releasing
+from sfumato.studio import charts, desk, jobs, planning, releasing
 from sfumato.studio.describing import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
@@ -472,6 +473,8 @@ def test_the_price_shows_what_is_published_as_it_was_prepared(visitor):
     assert (shown["Projection"], shown["Numbers each"], shown["Noise"]) == ("identity", "4", "laplace")
     labelled = {"mechanism": "synthetic", "unit": "record", "label": "smoker", "dataset": "", "dimension": ""}
     assert facts(labelled)["Label column"] == "smoker"
+    sketched = {"mechanism": "covariance", "unit": "record", "noise": "sketch", "delta": "1e-6", "dataset": ""}
+    assert "Rows of the sketch" in facts(sketched)
     graph = {"mechanism": "edge noise", "unit": "edge", "vertices": "1500", "dataset": ""}
     assert facts(graph)["Vertices"] == "1,500"
 
@@ -570,7 +573,10 @@ def test_a_release_that_is_stopped_says_what_stays_spent(visitor, folder, monkey
     assert not (folder / "many.release").exists()
     assert [p for p in folder.iterdir() if "partial" in p.name] == []
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["drawn"]
-    assert "spent, not published" in visitor.get("/budget").text
+    text = visitor.get("/budget").text
+    assert "spent; not recorded as published" in text
+    assert "sfumato ledger confirm" in text
+    assert "sfumato ledger void" not in text
 
 
 def test_the_stop_button_stops_and_one_release_is_made_at_a_time(visitor, folder, monkeypatch):
@@ -639,6 +645,7 @@ def test_a_release_that_ends_before_noise_is_drawn_says_how_to_get_its_price_bac
     monkeypatch.setattr("sfumato.storage.new_folder", full)
     assert "reserved and nothing was drawn" in visitor.release(SKETCH)["spent"]
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["reserved"]
+    assert "sfumato ledger void" in visitor.get("/budget").text
 
 
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):
@@ -705,6 +712,66 @@ def test_a_studio_without_a_ledger_says_how_to_get_one(folder):
     refused = visitor.send("/budget/dataset", {"name": "a", "unit": "record", "epsilon": "1"})
     assert refused.status_code == 422
     assert visitor.send("/release/price", SKETCH).status_code == 422
+
+
+@pytest.mark.parametrize("lost", ["gone", "emptied"])
+def test_a_ledger_that_is_gone_is_an_error_and_no_new_one_is_made(visitor, folder, lost):
+    place = folder.parent / "budget.db"
+    if lost == "gone":
+        place.unlink()
+    else:
+        place.write_bytes(b"")
+    text = visitor.get("/budget").text
+    assert "was here and is gone" in text
+    assert "no ledger at" not in text
+    entered = visitor.send("/budget/dataset", {"name": "a", "unit": "record", "epsilon": "1"})
+    priced = visitor.send("/release/price", SKETCH)
+    for refused in (entered, priced):
+        assert refused.status_code in (400, 422)
+        assert "was here and is gone" in refused.text
+    assert place.exists() == (lost == "emptied")
+    assert lost == "gone" or place.stat().st_size == 0
+
+
+def test_a_ledger_that_appeared_later_is_missed_too(folder):
+    visitor = Visitor(make_studio(folder, epsilon=None))
+    assert "There is no ledger at" in visitor.get("/budget").text
+    visitor.send("/budget/dataset", {"name": "a", "unit": "record", "epsilon": "1"})
+    (folder.parent / "budget.db").unlink()
+    assert "was here and is gone" in visitor.get("/budget").text
+
+
+def test_the_command_says_that_a_ledger_will_be_made(folder, capsys, monkeypatch):
+    monkeypatch.setattr(Server, "run", lambda server: server.socket.close())
+    place = folder.parent / "budget.db"
+    for there in (False, True):
+        assert main(["studio", "--data", str(folder), "--ledger", str(place)]) == 0
+        assert ("There is no ledger at" in capsys.readouterr().out) != there
+        Ledger.create(place)
+
+
+def test_a_page_does_not_wait_long_for_a_ledger_that_another_program_locks(visitor, monkeypatch):
+    monkeypatch.setattr(desk, "_WAIT", 0)
+    other = sqlite3.connect(visitor.studio.place, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert "locked" in visitor.get("/budget").text
+    assert "locked" in visitor.send("/release/price", SKETCH).text
+    other.close()
+    assert "of 10" in visitor.get("/budget").text
+    assert releasing.order_of(visitor.studio, SKETCH).account.ledger.journal._wait == 60
+
+
+def test_a_refusal_of_the_ledger_is_shown_with_what_to_do(visitor, monkeypatch):
+    def refuse(*_):
+        raise LedgerError("this file is accounted for as 'others' already")
+
+    monkeypatch.setattr(Account, "price", refuse)
+    answer = visitor.send("/release/price", SKETCH)
+    assert answer.status_code == 422
+    assert "accounted for as &#39;others&#39; already" in answer.text
+    assert "enter a dataset of its own" in answer.text
+    assert "<details open><summary>Exceptions" in answer.text
+    assert "enter a dataset of its own" not in visitor.send("/release/price", SKETCH | {"epsilon": "0"}).text
 
 
 def test_the_ledger_is_verified_and_tampering_is_seen(visitor):

@@ -1,6 +1,7 @@
 """The Release screen: choose, look at the price, confirm, watch, read the report."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ from starlette.routing import Route
 
 from sfumato.budget import Dataset
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
-from sfumato.ledger import Account
+from sfumato.ledger import Account, Ledger
 from sfumato.manifest import Manifest, contents, read_guarantee
 from sfumato.mechanism import Prepared, Recipe
 from sfumato.mechanisms.covariance import Covariance
@@ -76,6 +77,7 @@ _HELD = {
     "dimension": "Numbers each",
     "noise": "Noise",
     "rows": "Rows of the sketch",
+    "draws": "Rows of the sketch",
     "vertices": "Vertices",
     "label": "Label column",
 }
@@ -103,10 +105,11 @@ def choose(studio: Studio, request: Request) -> Response:
     return _form(studio, fields)
 
 
-def _form(studio: Studio, fields: Mapping[str, str], wrong: str = "") -> Response:
+def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None = None) -> Response:
     facts: dict[str, Any] = {
         "fields": fields,
-        "wrong": wrong,
+        "wrong": "" if error is None else str(error),
+        "refused": isinstance(error, LedgerError),
         "tables": studio.folder.tables(),
         "mechanisms": MECHANISMS,
         "projections": _PROJECTIONS,
@@ -118,7 +121,7 @@ def _form(studio: Studio, fields: Mapping[str, str], wrong: str = "") -> Respons
         "releases": studio.folder.releases(),
         "job": studio.desk.job,
     }
-    return page(studio, "release.html", 422 if wrong else 200, here="release", **facts)
+    return page(studio, "release.html", 422 if error else 200, here="release", **facts)
 
 
 def _free_name(studio: Studio, data: str) -> str:
@@ -150,7 +153,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
         schema=schema,
         recipe=recipe,
         guarantee=guarantee,
-        account=account,
+        account=account and replace(account, ledger=Ledger(str(studio.place))),  # a release waits longer than a page
         quotes=() if account is None else tuple(account.price(asked)),
         rows=None if schema is None else open_table(data, schema).rows,
         holds=_held(kind, prepared),
@@ -161,8 +164,11 @@ def order_of(studio: Studio, fields: Form) -> Order:
 def _held(kind: str, prepared: Prepared) -> dict[str, str]:
     """What is published, as the mechanism was prepared: what a form holds beside it plays no part."""
     recipe = getattr(prepared, "recipe", None)
-    found = {words: getattr(prepared, name, getattr(recipe, name, None)) for name, words in _HELD.items()}
-    told = {words: f"{value:,}" if isinstance(value, int) else str(value) for words, value in found.items() if value}
+    told = {
+        words: f"{value:,}" if isinstance(value, int) else str(value)
+        for name, words in _HELD.items()
+        if (value := getattr(prepared, name, getattr(recipe, name, None)))
+    }
     return {"Mechanism": MECHANISMS[kind]} | told
 
 
@@ -196,7 +202,7 @@ def quote_price(studio: Studio, request: Request, form: Form) -> Response:
     try:
         order = order_of(studio, fields)
     except SfumatoError as error:
-        return _form(studio, fields, str(error))
+        return _form(studio, fields, error)
     studio.desk.keep(order)
     facts: dict[str, Any] = {
         "order": order,
@@ -264,10 +270,10 @@ def report(studio: Studio, request: Request) -> Response:
 
 def _dataset(studio: Studio, manifest: Manifest) -> Dataset | None:
     """The state of the budget that a release was charged to, if this studio's ledger knows the release."""
-    ledger = studio.ledger()
-    if ledger is None:
-        return None
     try:
+        ledger = studio.ledger()
+        if ledger is None:
+            return None
         ledger.check_release(manifest)
         return ledger.dataset(manifest["ledger"]["dataset"])
     except LedgerError:
