@@ -250,7 +250,9 @@ def test_a_release_can_be_stopped_and_says_what_stays_spent(visit, folder, monke
     assert "stays spent" in page.locator("#message").inner_text()
     assert not (folder / "survey.release").exists()
     page.get_by_role("link", name="budget", exact=True).click()
-    assert re.search("not published|nothing drawn", page.get_by_role("row").filter(has_text="Sketch").inner_text())
+    assert re.search(
+        "not recorded as published|nothing drawn", page.get_by_role("row").filter(has_text="Sketch").inner_text()
+    )
 
 
 def test_a_release_is_explored_and_its_report_read(visit, server):

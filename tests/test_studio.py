@@ -18,17 +18,20 @@ import pytest
 from sfumato import planner
 from sfumato.cli import main
 from sfumato.columns import Category, Flag, Id, Real
-from sfumato.errors import ParameterError
+from sfumato.errors import LedgerError, ParameterError
 from sfumato.guarantee import Guarantee
+from sfumato.ledger import Account, Ledger
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.pipeline import release_to
 from sfumato.releases.loading import load
 from sfumato.rowwise import SketchErrors
 from sfumato.schema import Schema
-from sfumato.studio import charts, jobs, planning, releasing
+from sfumato.studio import charts, desk, jobs, planning, releasing
 from sfumato.studio.describing import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
 from sfumato.studio.server import Server
-from visiting import CELL, ROWS, SCHEMA, SKETCH, Visitor, make_studio, write_people
+from visiting import CELL, ORIGIN, ROWS, SCHEMA, SKETCH, Visitor, make_studio, write_people
 
 
 @pytest.fixture
@@ -311,6 +314,9 @@ def test_a_chosen_k_is_exactly_that_k():
         *({"k": "0"}, {"k": "1000"}, {"unit": "edge"}, {"unit": "x"}, {"purpose": "x"}, {"purpose": "cuts"}),
         *({"data": "nowhere.csv"}, {"data": "", "columns": ""}, {"data": "", "columns": "0"}, {"distance": "-3"}),
         {"unit": "record", "change": "l1", "radius": ""},
+        *({"epsilon": "1e-300"}, {"delta": "1e-320"}, {"distance": "1e-320"}, {"distance": "1e308"}),
+        *({"rows": "9" * 300}, {"k": "9" * 300}, {"epsilon": "9" * 300}, {"rows": "1" * 5000}),
+        {"unit": "record", "change": "l1", "radius": "1e-320"},
     ],
 )
 def test_a_control_that_makes_no_sense_is_answered_in_words(visitor, wrong):
@@ -319,6 +325,54 @@ def test_a_control_that_makes_no_sense_is_answered_in_words(visitor, wrong):
     assert answer.json()["words"]
     assert 'class="note"' in answer.json()["html"]
     assert visitor.get("/plan", params=ASKED | wrong).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "size",
+    [{"columns": "100001"}, {"columns": "2001", "purpose": "covariance"}, {"rows": "1000000001"}, {"k": "100001"}],
+)
+def test_a_plan_that_would_take_long_is_left_to_the_command(visitor, size):
+    answer = visitor.ask(ASKED | {"data": "", "columns": "10"} | size).json()
+    assert "too many to plan here: use `sfumato plan`" in answer["words"]
+
+
+def test_a_wide_schema_is_too_many_to_plan_as_well():
+    with pytest.raises(ParameterError, match="too many to plan here"):
+        planning.answer(ASKED | {"purpose": "learning"}, Schema.reals(2001, 0, 1))
+
+
+def test_one_plan_is_computed_at_a_time_and_only_the_last_that_waits(visitor, monkeypatch):
+    begun, go, answer, asked, told = threading.Event(), threading.Event(), planning.answer, [], {}
+
+    def slow(fields, schema):
+        asked.append(fields["epsilon"])
+        begun.set()
+        go.wait(20)
+        return answer(fields, schema)
+
+    def ask(epsilon):
+        told[epsilon] = visitor.ask(ASKED | {"epsilon": epsilon}).json()["words"]
+
+    monkeypatch.setattr(planning, "answer", slow)
+    threads = {epsilon: threading.Thread(target=ask, args=(epsilon,)) for epsilon in ("1", "2", "3")}
+    threads["1"].start()
+    assert begun.wait(20)
+    threads["2"].start()
+    while visitor.studio.plans._last < 2:
+        pass
+    threads["3"].start()
+    threads["2"].join(20)
+    go.set()
+    for thread in threads.values():
+        thread.join(20)
+    assert asked == ["1", "3"]
+    assert "a later question" in told["2"]
+
+
+def test_a_script_is_refused_in_its_own_language(visitor):
+    headers = {"origin": ORIGIN, "x-csrf": visitor.studio.keys.csrf, "content-type": "application/json"}
+    answer = visitor.request("POST", "/plan/answer", headers=headers, body=b"{")
+    assert (answer.status_code, list(answer.json())) == (403, ["error"])
 
 
 def test_plans_without_a_table_know_flags_and_graphs(visitor):
@@ -361,6 +415,7 @@ def test_a_release_is_priced_confirmed_made_and_charged(visitor, folder):
     assert visitor.studio.datasets()[0].releases == ()
     told = visitor.release(SKETCH)
     assert (told["state"], told["share"], told["rows"]) == ("done", 1.0, ROWS)
+    assert told["spent"] == "The price is spent, and the release is on record."
     made = load(folder / "people.release")
     assert made.array().shape == (ROWS, 2)
     (spent,) = visitor.studio.datasets()[0].releases
@@ -377,7 +432,8 @@ def test_a_release_is_priced_confirmed_made_and_charged(visitor, folder):
 def test_nothing_is_made_without_a_confirmation_or_twice(visitor):
     priced = visitor.send("/release/price", SKETCH).text
     (key,) = re.findall(r'name="order" value="([^"]+)"', priced)
-    for fields in ({"order": key}, {"order": "x", "confirmed": "yes"}, {"confirmed": "yes"}):
+    others = [{"order": order, "confirmed": "yes"} for order in ("x", "ä", "")]
+    for fields in ({"order": key}, *others, {"confirmed": "yes"}):
         assert visitor.send("/release/start", fields).status_code == 400
     assert visitor.studio.datasets()[0].releases == ()
     assert visitor.send("/release/start", {"order": key, "confirmed": "yes"}).is_redirect
@@ -395,6 +451,84 @@ def test_what_was_priced_is_what_is_made_whatever_the_files_say_by_then(visitor,
     assert Schema.from_dict(load(folder / "people.release").manifest["schema"]) == SCHEMA
 
 
+def confirmed(visitor, fields, meanwhile=lambda: None):
+    """Price and confirm, with something that happens in between."""
+    (key,) = re.findall(r'name="order" value="([^"]+)"', visitor.send("/release/price", fields).text)
+    meanwhile()
+    return visitor.send("/release/start", {"order": key, "confirmed": "yes"})
+
+
+def test_what_is_charged_is_what_was_confirmed_or_nothing(visitor, folder):
+    def spend():
+        account = visitor.studio.ledger().account("people")
+        release_to(
+            folder / "other.release",
+            folder / "people.csv",
+            schema=SCHEMA,
+            mechanism=Sketch(dimension=2),
+            guarantee=Guarantee(epsilon=1.0, unit="attribute"),
+            ledger=account,
+        )
+
+    confirmed(visitor, SKETCH, spend)
+    visitor.studio.desk.job.join()
+    told = visitor.get("/release/state").json()
+    assert told["state"] == "failed"
+    assert "the budget has moved: look at the price again" in told["message"]
+    assert told["spent"] == "Nothing was spent."
+    assert len(visitor.studio.datasets()[0].releases) == 1
+    assert visitor.release(SKETCH)["state"] == "done"
+
+
+@pytest.mark.parametrize("swap", ["link", "file", "gone", "longer"])
+def test_a_table_that_is_another_one_by_then_is_not_released(visitor, folder, tmp_path, swap):
+    table, secret = folder / "people.csv", tmp_path / "people.csv"
+    secret.write_bytes(table.read_bytes())
+
+    def change():
+        if swap == "longer":
+            table.write_text(table.read_text() + "30,True,Bern\n")
+            return
+        table.unlink()
+        if swap == "link":
+            table.symlink_to(secret)
+        elif swap == "file":
+            secret.rename(table)
+
+    refused = confirmed(visitor, SKETCH, change)
+    assert refused.status_code == (404 if swap in ("link", "gone") else 400)
+    assert visitor.studio.desk.job is None
+    assert visitor.studio.datasets()[0].releases == ()
+
+
+def test_the_price_shows_what_is_published_as_it_was_prepared(visitor):
+    def facts(fields):
+        text = visitor.send("/release/price", SKETCH | fields).text
+        return dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", text))
+
+    shown = facts({"projection": "identity"})
+    assert (shown["Projection"], shown["Numbers each"], shown["Noise"]) == ("identity", "4", "laplace")
+    labelled = {"mechanism": "synthetic", "unit": "record", "label": "smoker", "dataset": "", "dimension": ""}
+    assert facts(labelled)["Label column"] == "smoker"
+    sketched = {"mechanism": "covariance", "unit": "record", "noise": "sketch", "delta": "1e-6", "dataset": ""}
+    assert "Rows of the sketch" in facts(sketched)
+    graph = {"mechanism": "edge noise", "unit": "edge", "vertices": "1500", "dataset": ""}
+    assert facts(graph)["Vertices"] == "1,500"
+
+
+def test_the_price_shows_what_is_outside_the_promise(visitor, folder):
+    assert "Outside the promise" not in visitor.send("/release/price", SKETCH).text
+    replace(SCHEMA, bounds_from_data=True).write(folder / "people.toml")
+    for paid in ({"dataset": ""}, {"exceptions": "yes"}):
+        text = visitor.send("/release/price", SKETCH | paid).text
+        assert "bounds were taken from the data" in text
+        assert text.index("Outside the promise") < text.index('name="confirmed"')
+    graph = {"mechanism": "graph sketch", "unit": "edge", "rows": "9", "delta": "1e-6", "dataset": ""}
+    text = visitor.send("/release/price", SKETCH | graph).text
+    assert "which vertices there are was taken from the data" in text
+    assert "numerics are idealized" in text
+
+
 def test_a_price_that_does_not_fit_cannot_be_confirmed(visitor):
     text = visitor.send("/release/price", SKETCH | {"epsilon": "11"}).text
     assert "does not fit" in text
@@ -403,7 +537,8 @@ def test_a_price_that_does_not_fit_cannot_be_confirmed(visitor):
 
 def test_without_a_dataset_the_release_says_that_nothing_was_accounted(visitor, folder):
     assert "not accounted for" in visitor.send("/release/price", SKETCH | {"dataset": ""}).text
-    assert visitor.release(SKETCH | {"dataset": ""})["state"] == "done"
+    told = visitor.release(SKETCH | {"dataset": ""})
+    assert (told["state"], told["spent"]) == ("done", "No ledger is charged.")
     assert not load(folder / "people.release").manifest["accounted"]
     assert visitor.studio.datasets()[0].releases == ()
 
@@ -415,6 +550,10 @@ def test_without_a_dataset_the_release_says_that_nothing_was_accounted(visitor, 
         ({"noise": "gaussian"}, "needs delta"),
         ({"dimension": "0"}, "dimension must be"),
         ({"dimension": "two"}, "must be a whole number"),
+        ({"dimension": "3000000"}, "more than the 1,024 MiB of memory"),
+        ({"dimension": "60000", "projection": "gaussian", "data": "wide.csv"}, "more than the 1,024 MiB of memory"),
+        ({"dimension": "9" * 300}, "dimension must be at most"),
+        ({"epsilon": "1e-300"}, "epsilon must be between"),
         ({"data": "nowhere.csv"}, "no such file"),
         ({"mechanism": "none"}, "mechanism must be one of"),
         ({"dataset": "others"}, "has no dataset"),
@@ -422,7 +561,9 @@ def test_without_a_dataset_the_release_says_that_nothing_was_accounted(visitor, 
         ({"unit": "edge", "mechanism": "edge noise", "vertices": "3", "dataset": "people"}, "edge"),
     ],
 )
-def test_what_cannot_be_promised_is_refused_before_the_price(visitor, wrong, reason):
+def test_what_cannot_be_promised_is_refused_before_the_price(visitor, folder, wrong, reason):
+    (folder / "wide.csv").write_text("c0\n0\n")
+    Schema.reals(900, 0, 1).write(folder / "wide.toml")
     visitor.studio.ledger().add_dataset("whole", Guarantee(epsilon=9.0, unit="record"))
     answer = visitor.send("/release/price", SKETCH | wrong)
     assert answer.status_code == 422
@@ -465,10 +606,14 @@ def test_a_release_that_is_stopped_says_what_stays_spent(visitor, folder, monkey
     assert told["state"] == "cancelled"
     assert "no release was written" in told["message"]
     assert "stays spent, for noise was drawn" in told["message"]
+    assert told["spent"] == "The price is spent."
     assert not (folder / "many.release").exists()
     assert [p for p in folder.iterdir() if "partial" in p.name] == []
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["drawn"]
-    assert "spent, not published" in visitor.get("/budget").text
+    text = visitor.get("/budget").text
+    assert "spent; not recorded as published" in text
+    assert "sfumato ledger confirm" in text
+    assert "sfumato ledger void" not in text
 
 
 def test_the_stop_button_stops_and_one_release_is_made_at_a_time(visitor, folder, monkeypatch):
@@ -509,6 +654,10 @@ def test_another_studio_in_the_same_folder_has_to_wait_and_spends_nothing(visito
         os.close(handle)
     assert told["state"] == "failed"
     assert "another studio" in told["message"]
+    assert told["spent"] == "Nothing was spent."
+    page = visitor.get("/release/job").text
+    assert "Nothing was spent." in page
+    assert "price was spent" not in page
     assert visitor.studio.datasets()[0].releases == ()
     assert visitor.release(SKETCH)["state"] == "done"
 
@@ -523,6 +672,17 @@ def test_a_release_that_breaks_says_nothing_of_the_cells(visitor, monkeypatch, e
     assert told["state"] == "failed"
     assert CELL not in told["message"]
     assert "Budget screen" in told["message"]
+    assert "Budget" not in visitor.release(SKETCH | {"dataset": ""})["message"]
+
+
+def test_a_release_that_ends_before_noise_is_drawn_says_how_to_get_its_price_back(visitor, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sfumato.storage.new_folder", full)
+    assert "reserved and nothing was drawn" in visitor.release(SKETCH)["spent"]
+    assert [s.state for s in visitor.studio.datasets()[0].releases] == ["reserved"]
+    assert "sfumato ledger void" in visitor.get("/budget").text
 
 
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):
@@ -539,6 +699,14 @@ def test_progress_counts_rows_only_where_their_number_is_public(visitor, folder)
     shown, hidden = (visitor.release(fields | {"neighbours": n, "name": n}) for n in ("replace", "add-remove"))
     assert (shown["rows"], shown["total"]) == (1000, 1000)
     assert (hidden["rows"], hidden["total"], hidden["share"]) == (None, None, 1.0)
+
+
+def test_no_share_tells_how_many_rows_there_are_where_that_is_private(visitor, folder):
+    fields = many_rows(folder, 1000) | {"mechanism": "covariance", "dataset": "", "unit": "record"}
+    for neighbours, share, turn in (("replace", 0.5, 2), ("add-remove", None, 1)):
+        job = Job(releasing.order_of(visitor.studio, fields | {"neighbours": neighbours}))
+        job.tick(1500)
+        assert (job.facts()["share"], job.facts()["turn"]) == (share, turn)
 
 
 def test_the_studio_stops_its_release_when_it_ends(visitor, folder, monkeypatch):
@@ -581,6 +749,66 @@ def test_a_studio_without_a_ledger_says_how_to_get_one(folder):
     refused = visitor.send("/budget/dataset", {"name": "a", "unit": "record", "epsilon": "1"})
     assert refused.status_code == 422
     assert visitor.send("/release/price", SKETCH).status_code == 422
+
+
+@pytest.mark.parametrize("lost", ["gone", "emptied"])
+def test_a_ledger_that_is_gone_is_an_error_and_no_new_one_is_made(visitor, folder, lost):
+    place = folder.parent / "budget.db"
+    if lost == "gone":
+        place.unlink()
+    else:
+        place.write_bytes(b"")
+    text = visitor.get("/budget").text
+    assert "was here and is gone" in text
+    assert "no ledger at" not in text
+    entered = visitor.send("/budget/dataset", {"name": "a", "unit": "record", "epsilon": "1"})
+    priced = visitor.send("/release/price", SKETCH)
+    for refused in (entered, priced):
+        assert refused.status_code in (400, 422)
+        assert "was here and is gone" in refused.text
+    assert place.exists() == (lost == "emptied")
+    assert lost == "gone" or place.stat().st_size == 0
+
+
+def test_a_ledger_that_appeared_later_is_missed_too(folder):
+    visitor = Visitor(make_studio(folder, epsilon=None))
+    assert "There is no ledger at" in visitor.get("/budget").text
+    visitor.send("/budget/dataset", {"name": "a", "unit": "record", "epsilon": "1"})
+    (folder.parent / "budget.db").unlink()
+    assert "was here and is gone" in visitor.get("/budget").text
+
+
+def test_the_command_says_that_a_ledger_will_be_made(folder, capsys, monkeypatch):
+    monkeypatch.setattr(Server, "run", lambda server: server.socket.close())
+    place = folder.parent / "budget.db"
+    for there in (False, True):
+        assert main(["studio", "--data", str(folder), "--ledger", str(place)]) == 0
+        assert ("There is no ledger at" in capsys.readouterr().out) != there
+        Ledger.create(place)
+
+
+def test_a_page_does_not_wait_long_for_a_ledger_that_another_program_locks(visitor, monkeypatch):
+    monkeypatch.setattr(desk, "_WAIT", 0)
+    other = sqlite3.connect(visitor.studio.place, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert "locked" in visitor.get("/budget").text
+    assert "locked" in visitor.send("/release/price", SKETCH).text
+    other.close()
+    assert "of 10" in visitor.get("/budget").text
+    assert releasing.order_of(visitor.studio, SKETCH).account.ledger.journal._wait == 60
+
+
+def test_a_refusal_of_the_ledger_is_shown_with_what_to_do(visitor, monkeypatch):
+    def refuse(*_):
+        raise LedgerError("this file is accounted for as 'others' already")
+
+    monkeypatch.setattr(Account, "price", refuse)
+    answer = visitor.send("/release/price", SKETCH)
+    assert answer.status_code == 422
+    assert "accounted for as &#39;others&#39; already" in answer.text
+    assert "enter a dataset of its own" in answer.text
+    assert "<details open><summary>Exceptions" in answer.text
+    assert "enter a dataset of its own" not in visitor.send("/release/price", SKETCH | {"epsilon": "0"}).text
 
 
 def test_the_ledger_is_verified_and_tampering_is_seen(visitor):

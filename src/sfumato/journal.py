@@ -29,7 +29,6 @@ from sfumato.errors import LedgerError, MissingDependency
 
 VERSION = 1
 _PLACES = "a ledger is a SQLite file, or a URL like postgresql://user@host/database"
-_WAIT = 60  # seconds for other writers
 
 _tables = sa.MetaData()
 _HEADING = sa.Table(
@@ -78,10 +77,13 @@ class Entry:
 
 
 class Journal:
-    """The entries at a place: a path, or a URL such as postgresql://user@host/database."""
+    """The entries at a place: a path, or a URL such as postgresql://user@host/database.
 
-    def __init__(self, where: str | os.PathLike[str]) -> None:
-        self._where = os.fspath(where)
+    ``wait``: seconds for other writers.
+    """
+
+    def __init__(self, where: str | os.PathLike[str], wait: int = 60) -> None:
+        self._where, self._wait = os.fspath(where), wait
 
     @property
     def name(self) -> str:
@@ -209,7 +211,7 @@ class Journal:
         with self._plain_errors(), engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
-                connection.exec_driver_sql(f"SET LOCAL lock_timeout TO '{_WAIT}s'")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout TO '{self._wait}s'")
                 if new:
                     connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7377660217)")
                 else:
@@ -226,7 +228,7 @@ class Journal:
             raise LedgerError(_PLACES)
         try:
             url = sa.engine.make_url(self._where).set(drivername="postgresql+psycopg")
-            return sa.create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _WAIT})
+            return sa.create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": self._wait})
         except (sa.exc.ArgumentError, ValueError):
             raise LedgerError(_PLACES) from None
         except ImportError:
@@ -237,7 +239,7 @@ class Journal:
         if not new and not path.is_file():
             raise LedgerError(f"there is no ledger at {self.name}: make one with `sfumato ledger init`")
         uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'rwc' if new else 'rw'}"
-        connection = sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=self._wait, isolation_level=None)
         connection.execute("PRAGMA synchronous = EXTRA")
         return connection
 

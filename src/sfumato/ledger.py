@@ -36,11 +36,11 @@ _ATTEMPTS = 1000
 
 
 class Ledger:
-    """The budgets at a place: the path of a SQLite file, or a postgresql:// URL."""
+    """The budgets at a place: the path of a SQLite file, or a postgresql:// URL. ``wait``: seconds for others."""
 
-    def __init__(self, where: str | os.PathLike[str]) -> None:
+    def __init__(self, where: str | os.PathLike[str], *, wait: int = 60) -> None:
         # its database library takes a quarter of a second to import, and a release without a ledger never needs it
-        self.journal: Journal = importlib.import_module("sfumato.journal").Journal(where)
+        self.journal: Journal = importlib.import_module("sfumato.journal").Journal(where, wait)
 
     @classmethod
     def create(cls, where: str | os.PathLike[str]) -> Self:

@@ -126,7 +126,13 @@ def price(
     account = account_of(ledger)
     if account is None:
         raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
-    return account.price(_Job.of(data, schema, mechanism, guarantee, None, Local(), source_of(data)).request())
+    return account.price(prospect(data, schema=schema, mechanism=mechanism, guarantee=guarantee)[1])
+
+
+def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee) -> tuple[Prepared, Request]:
+    """A release before it is made: the prepared mechanism, and what a ledger would be asked; nothing is read."""
+    job = _Job.of(data, schema, mechanism, guarantee, None, Local(), source_of(data))
+    return job.calibrated.mechanism, job.request()
 
 
 def source_of(data: Any) -> str:

@@ -35,6 +35,8 @@ def _studio(options: Any) -> None:
 
     server = Server.of(Folder.of(options.data, options.out), options.ledger, options.port)
     text = f"The studio is at\n\n  {server.address}\n\nThe address can be opened once. Ctrl-C ends the studio."
+    if options.ledger is not None and server.studio.ledger() is None:
+        text += f"\nThere is no ledger at {options.ledger} yet; it will be made."
     tell(options, {"address": server.address}, text)
     sys.stdout.flush()
     with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end

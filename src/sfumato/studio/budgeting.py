@@ -11,7 +11,6 @@ from starlette.routing import Route
 from sfumato.budget import Dataset
 from sfumato.conversion import Cap
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.ledger import Ledger
 from sfumato.studio.desk import Studio
 from sfumato.studio.pages import Form, page, reading, writing
 from sfumato.studio.planning import UNITS, promise
@@ -19,9 +18,13 @@ from sfumato.studio.planning import UNITS, promise
 _FIELDS = ("name", "unit", "epsilon", "delta", "neighbours")
 _STATES = {
     "committed": "published",
-    "drawn": "spent, not published",
+    "drawn": "spent; not recorded as published",
     "reserved": "reserved, nothing drawn",
     "void": "given back",
+}
+_NEXT = {  # what to do about a state; LEDGER stands for its place, since a URL may hold a password
+    "drawn": "Not recorded: if a release was written whole, `sfumato ledger confirm LEDGER NAME.release` records it.",
+    "reserved": 'Reserved: if nothing will be drawn, `sfumato ledger void LEDGER NO --reason "..."` gives it back.',
 }
 
 
@@ -70,10 +73,7 @@ def enter(studio: Studio, request: Request, form: Form) -> Response:
     del request
     fields = {key: form.get(key, "") for key in _FIELDS}
     try:
-        if studio.place is None:
-            raise ParameterError("this studio has no ledger: start it with --ledger")
-        cap = Cap(promise(fields))
-        Ledger.create(studio.place).add_dataset(fields["name"], cap)
+        studio.entered(fields["name"], Cap(promise(fields)))
     except SfumatoError as error:
         return _budget(studio, 422, fields=fields, wrong=str(error))
     return RedirectResponse("/budget", 303)
@@ -94,14 +94,16 @@ def verify(studio: Studio, request: Request, form: Form) -> Response:
 
 def _budget(studio: Studio, status: int = 200, **facts: Any) -> Response:
     try:
-        datasets, unreadable = studio.datasets(), ""
+        datasets, absent, unreadable = studio.datasets(), studio.ledger() is None, ""
     except SfumatoError as error:
-        datasets, unreadable = [], str(error)
+        datasets, absent, unreadable = [], False, str(error)
     shared = {
         "place": studio.place,
         "datasets": [(d, bars(d)) for d in datasets],
+        "absent": absent,
         "unreadable": unreadable,
         "states": _STATES,
+        "next": _NEXT,
         "units": UNITS,
         "infinite": math.isinf,
         "fields": {"name": "", "unit": "record", "epsilon": "3", "delta": "1e-6", "neighbours": "replace"},

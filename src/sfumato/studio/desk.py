@@ -1,13 +1,44 @@
 """What the pages share: the folder, the ledger, the keys and the release that is being made."""
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sfumato.budget import Dataset
+from sfumato.conversion import Cap
+from sfumato.errors import LedgerError, ParameterError
 from sfumato.ledger import Ledger
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
 from sfumato.studio.jobs import Desk
+
+_WAIT = 3  # seconds of a page for other writers to the ledger
+
+
+class Turns:
+    """One computation at a time; of those that wait, only the one that came last gets its turn."""
+
+    def __init__(self) -> None:
+        self._changed, self._last, self._busy = threading.Condition(), 0, False
+
+    @contextlib.contextmanager
+    def mine(self) -> Iterator[None]:
+        """Wait for a turn; refused as soon as somebody comes later."""
+        with self._changed:
+            self._last = number = self._last + 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._busy or number != self._last)
+            if number != self._last:
+                raise ParameterError("a later question took the place of this one")
+            self._busy = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +49,54 @@ class Studio:
     place: str | None
     keys: Keys
     desk: Desk = field(default_factory=Desk)
+    plans: Turns = field(default_factory=Turns)
+    seen: threading.Event = field(default_factory=threading.Event)  # set once its ledger was there
+
+    def __post_init__(self) -> None:
+        """Remember a ledger that is there when the studio starts."""
+        self._look()
 
     def ledger(self) -> Ledger | None:
-        """The ledger, opened anew for each request since others may write to it; None if there is none yet."""
-        if self.place is None or ("://" not in self.place and not Path(self.place).exists()):
+        """The ledger, opened anew for each request since others may write to it; None if there is none yet.
+
+        One that was there and is gone is an error, never an empty ledger: what was spent would be forgotten. A page
+        does not wait long for other writers.
+        """
+        if self.place is None:
             return None
-        return Ledger(self.place)
+        there = self._look()
+        if not there and self.seen.is_set():
+            raise LedgerError(f"the ledger {self.place} was here and is gone: put it back; no new one is made")
+        return Ledger(self.place, wait=_WAIT) if there else None
+
+    def _look(self) -> bool:
+        """Whether a ledger is there; a database elsewhere answers for itself."""
+        if self.place is None:
+            return False
+        if "://" in self.place:
+            return True
+        path = Path(self.place)
+        there = path.is_file() and path.stat().st_size > 0
+        if there:
+            self.seen.set()
+        return there
+
+    def entered(self, name: str, cap: Cap) -> None:
+        """Enter a dataset; the ledger is made if there has been none."""
+        if self.place is None:
+            raise ParameterError("this studio has no ledger: start it with --ledger")
+        ledger = self.ledger()
+        if ledger is None or not self.seen.is_set():
+            ledger = Ledger(self.place, wait=_WAIT)
+            ledger.journal.create()
+            self.seen.set()
+        ledger.add_dataset(name, cap)
 
     def datasets(self) -> list[Dataset]:
         """What the ledger says."""
         ledger = self.ledger()
-        return [] if ledger is None else ledger.datasets()
+        if ledger is None:
+            return []
+        found = ledger.datasets()
+        self.seen.set()
+        return found

@@ -9,18 +9,19 @@ import fcntl
 import os
 import secrets
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from sfumato.budget import Quote
+from sfumato.accounting import Charge
+from sfumato.budget import Dataset, Quote, Request
 from sfumato.engine import Ids, Local
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.guarantee import Guarantee
-from sfumato.ledger import Account
+from sfumato.ledger import Account, Reservation
 from sfumato.mechanism import Recipe
 from sfumato.pipeline import release_to
 from sfumato.rows import Blocks, Floats, Progress, Rows, ignore
@@ -28,6 +29,16 @@ from sfumato.schema import Schema
 from sfumato.storage import Written
 
 _PATIENCE = 60.0  # seconds for a job to stop when the studio ends
+_SPENT = {  # while a release is made, and afterwards
+    "unaccounted": ("No ledger is charged.",) * 2,
+    "none": ("Nothing is spent so far.", "Nothing was spent."),
+    "reserved": (
+        "The price is reserved. Stopping does not give it back once noise is drawn.",
+        "The price was reserved and nothing was drawn: it stays spent until `sfumato ledger void` gives it back.",
+    ),
+    "drawn": ("The price is spent, since noise is drawn: stopping does not give it back.", "The price is spent."),
+    "committed": ("The price is spent, and the release is on record.",) * 2,
+}
 
 
 class CancelledError(SfumatoError):
@@ -36,18 +47,56 @@ class CancelledError(SfumatoError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A release that was priced and waits to be confirmed: exactly this is made, or nothing."""
+    """A release that was priced and waits to be confirmed: exactly this is made, or nothing.
+
+    table, state : the name of the file in the folder, and which file it was (``file_state``).
+    holds        : what is published, in words, as the prepared mechanism has it.
+    outside      : what of it no guarantee covers.
+    """
 
     name: str
     path: Path
+    table: str
     data: Path
+    state: tuple[int, ...]
     schema: Schema | None
     recipe: Recipe
     guarantee: Guarantee
     account: Account | None
     quotes: tuple[Quote, ...]
     rows: int | None
+    holds: Mapping[str, str]
+    outside: tuple[str, ...]
     key: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """What changes if another file takes its place, or if it is written to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreed(Account):
+    """An account that is charged the totals that were confirmed, or nothing, and that tells of what it reserves.
+
+    The ledger asks for the quotes within every attempt to reserve, and writes only if nothing was spent since.
+    """
+
+    agreed: tuple[Quote, ...]
+    told: Callable[[Reservation], None]
+
+    def reserve(self, request: Request) -> Reservation:
+        """Spend what was agreed on."""
+        made = super().reserve(request)
+        self.told(made)
+        return made
+
+    def _quotes(self, dataset: Dataset, request: Request) -> tuple[list[Quote], list[Charge]]:
+        quotes, charges = super()._quotes(dataset, request)
+        if tuple(quotes) != self.agreed:
+            raise LedgerError("the budget has moved: look at the price again")
+        return quotes, charges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +131,7 @@ class Job:
     def __init__(self, order: Order) -> None:
         self.order, self.state, self.message = order, "running", ""
         self._read, self._lock, self._stop = 0, threading.Lock(), threading.Event()
+        self._reserved: list[Reservation] = []
         self._thread = threading.Thread(target=self._run, name="release", daemon=True)
 
     def start(self) -> None:
@@ -96,19 +146,31 @@ class Job:
         """Wait for the end."""
         self._thread.join(_PATIENCE)
 
+    @property
+    def spent(self) -> str:
+        """What has become of the price: a key of the sentences."""
+        if self.order.account is None:
+            return "unaccounted"
+        if not self._reserved:
+            return "none"
+        if self.state == "done":
+            return "committed"
+        return "drawn" if self._reserved[0].drawn else "reserved"
+
     def facts(self) -> dict[str, Any]:
-        """How far it is, for the page; numbers of rows only where the guarantee makes them public."""
-        total, read = self.order.rows, self._read
+        """How far it is, for the page; nothing that tells how many rows there are, unless the guarantee allows it."""
         public = self.order.guarantee.neighbours == "replace" and self.order.schema is not None
+        total, read = self.order.rows if public else None, self._read
         share = None if not total else min(1.0, read / total) if read <= total else (read % total or total) / total
         return {
             "state": self.state,
             "stopping": self._stop.is_set() and self.state == "running",
             "share": 1.0 if self.state == "done" else share,
             "rows": read if public else None,
-            "total": total if public else None,
+            "total": total,
             "turn": 1 if not total else max(1, -(-read // total)),
             "message": self.message,
+            "spent": _SPENT[self.spent][self.state != "running"],
             "name": self.order.name,
         }
 
@@ -129,7 +191,7 @@ class Job:
                     schema=order.schema,
                     mechanism=order.recipe,
                     guarantee=order.guarantee,
-                    ledger=order.account,
+                    ledger=self._account(),
                     engine=Watched(tick=tick),
                     progress=tick if order.schema is None else ignore,
                 )
@@ -138,8 +200,17 @@ class Job:
             self.message = str(error)
             self.state = "cancelled" if isinstance(error, CancelledError) else "failed"
         except BaseException as error:  # noqa: BLE001 - the thread ends here, and its text might hold a cell
-            self.message = f"{_reason(error)}; the Budget screen says what was spent"
+            accounted = "" if order.account is None else "; the Budget screen says what was spent"
+            self.message = _reason(error) + accounted
             self.state = "failed"
+
+    def _account(self) -> Agreed | None:
+        """The account of the order, held to what was agreed on."""
+        account = self.order.account
+        if account is None:
+            return None
+        same = {f.name: getattr(account, f.name) for f in fields(account)}
+        return Agreed(**same, agreed=self.order.quotes, told=self._reserved.append)
 
 
 def _reason(error: BaseException) -> str:
@@ -158,12 +229,15 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ParameterError(
-                "another studio makes a release in this folder: wait for it; nothing was spent"
-            ) from None
+            raise ParameterError("another studio makes a release in this folder: wait for it") from None
         yield
     finally:
         os.close(handle)
+
+
+def _equal(key: str, offered: str) -> bool:
+    """Compared in the same time wherever they differ; what is offered may be any text."""
+    return secrets.compare_digest(key.encode(), offered.encode(errors="surrogatepass"))
 
 
 class Desk:
@@ -179,14 +253,15 @@ class Desk:
         with self._lock:
             self._order = order
 
-    def start(self, key: str) -> Job:
-        """Carry out the order with this key, once."""
+    def start(self, key: str, check: Callable[[Order], None]) -> Job:
+        """Carry out the order with this key, once, unless the check refuses it."""
         with self._lock:
             if self.job is not None and self.job.state == "running":
                 raise ParameterError("a release is being made: wait for it, or stop it first")
             order = self._order
-            if order is None or not secrets.compare_digest(order.key, key):
+            if order is None or not _equal(order.key, key):
                 raise ParameterError("this order was carried out or replaced already: look at its price again")
+            check(order)
             self._order, self.job = None, Job(order)
             self.job.start()
             return self.job

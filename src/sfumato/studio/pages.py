@@ -98,7 +98,8 @@ def writing(studio: Studio, path: str, handler: Writer) -> Route:
         as_json = request.headers.get("content-type", "").startswith("application/json")
         offered = request.headers.get("x-csrf") if as_json else (form or {}).get("csrf")
         if form is None or not hmac.compare_digest((offered or "").encode(), studio.keys.csrf.encode()):
-            return page(studio, "error.html", 403, text="This form is not one of this page's: reload it and try again.")
+            text = "This form is not one of this page's: reload it and try again."
+            return _refused(studio, 403, text, as_json=as_json)
         return await _answer(studio, lambda: handler(studio, request, form), as_json=as_json)
 
     return Route(path, endpoint, methods=["POST"], name=handler.__name__)
@@ -127,6 +128,11 @@ async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool
         status, text = 500, f"the file system refused: {error.strerror or type(error).__name__}"
     except Exception as error:  # noqa: BLE001 - its text might hold a cell
         status, text = 500, f"this went wrong ({type(error).__name__}); nothing more is shown, to keep cells private"
+    return _refused(studio, status, text, as_json=as_json)
+
+
+def _refused(studio: Studio, status: int, text: str, *, as_json: bool) -> Response:
+    """A page for people, an object for a script."""
     if as_json:
         return JSONResponse({"error": text}, status)
     return page(studio, "error.html", status, text=text)

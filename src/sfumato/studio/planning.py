@@ -27,7 +27,8 @@ from sfumato.schema import Schema
 from sfumato.studio.charts import Chart, Curve, finite
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import read_schema
-from sfumato.studio.pages import Form, number, page, reading, render, whole, writing
+from sfumato.studio.limits import number, whole
+from sfumato.studio.pages import Form, page, reading, render, writing
 
 PURPOSES = {
     "distances": "distances between records",
@@ -44,6 +45,8 @@ FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "dis
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
 _POINTS = 40  # of a curve
+_MOST = {"columns": 100_000, "rows": 10**9, "k": 100_000}  # more take minutes
+_MOST_SUMMED = 2_000  # columns, where a plan looks at all pairs of them
 
 
 def routes(studio: Studio) -> list[Route]:
@@ -83,22 +86,33 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> Answer:
     purpose: Purpose = form.get("purpose", "")  # type: ignore[assignment]
     check.one_of(get_args(Purpose), purpose=purpose)
     graph = purpose == "cuts"
-    distance = number(form, "distance")
+    distance, rows, k = number(form, "distance"), whole(form, "rows"), None
+    columns = None if graph else whole(form, "columns") if schema is None else schema.encoding.dim
+    if _by_record(purpose):
+        k = whole(form, "k")
+    _check_sizes({"columns": columns, "rows": rows, "k": k}, purpose)
     request = planner.ask(
         guarantee=promise(form),
         schema=None if graph else schema,
-        columns=whole(form, "columns") if schema is None and not graph else None,
+        columns=columns if schema is None else None,
         purpose=purpose,
-        rows=whole(form, "rows"),
+        rows=rows,
         distance=distance,
     )
-    k = whole(form, "k") if purpose in ("distances", "nearest", "clustering") else None
     if k is not None:
         check.whole(1, k=k)
         check.between(1, request.domain.dim, k=k)
     made = planner.outline(replace(request, dimension=k), assumed=distance is None)
     best = _best_by_epsilon(replace(request, guarantee=replace(request.guarantee, epsilon=1.0)))
     return Answer(made, _over_k(request, made), _over_epsilon(made, best), _advice(made, best))
+
+
+def _check_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
+    """Refuse a plan that would take long: a page is no place to wait for it."""
+    most = _MOST | ({"columns": _MOST_SUMMED} if purpose in ("covariance", "learning") else {})
+    for name, size in sizes.items():
+        if (size or 0) > most[name]:
+            raise ParameterError(f"{name}: more than {most[name]:,} are too many to plan here: use `sfumato plan`")
 
 
 def merit(plan: Plan, option: Option) -> float:
@@ -111,7 +125,7 @@ def merit(plan: Plan, option: Option) -> float:
 def _over_k(request: option.Request, made: Plan) -> Chart | None:
     """Every family over its dimensions; the best sketch of the plan is the point."""
     chosen = next((o for o in made.options if o.family), None)
-    if chosen is None or not _by_record(request) or request.domain.dim == 1:
+    if chosen is None or not _by_record(request.purpose) or request.domain.dim == 1:
         return None
     beside = next((o for o in made.options if o.family and o.family != "identity"), chosen)  # which has only one k
     curves = [_drawn(request, made, curve, beside) for curve in rowwise.curves(request)]
@@ -139,7 +153,7 @@ def _best_by_epsilon(request: option.Request) -> tuple[tuple[float, float], ...]
     for epsilon in _EPSILONS:
         asked = replace(request, guarantee=replace(request.guarantee, epsilon=epsilon))
         try:
-            options = [*rowwise.responses(asked), rowwise.quick_sketch(asked)] if _by_record(asked) else None
+            options = [*rowwise.responses(asked), rowwise.quick_sketch(asked)] if _by_record(asked.purpose) else None
             plan = planner.outline(asked, assumed=False, options=options)
         except SfumatoError:
             continue
@@ -147,8 +161,8 @@ def _best_by_epsilon(request: option.Request) -> tuple[tuple[float, float], ...]
     return finite(found)
 
 
-def _by_record(request: option.Request) -> bool:
-    return request.purpose in ("distances", "nearest", "clustering")
+def _by_record(purpose: Purpose) -> bool:
+    return purpose in ("distances", "nearest", "clustering")
 
 
 def _over_epsilon(made: Plan, best: tuple[tuple[float, float], ...]) -> Chart | None:
@@ -239,6 +253,7 @@ def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
         schema = _schema(studio, fields["data"]) if fields["data"] else None
         if schema is None and not fields["columns"] and fields["purpose"] != "cuts":
             return {"answer": None, "wrong": "Pick a table that is described, or say how many flags a record has."}
-        return {"answer": answer(fields, schema), "wrong": "", "merit": merit, "query": query}
+        with studio.plans.mine():
+            return {"answer": answer(fields, schema), "wrong": "", "merit": merit, "query": query}
     except SfumatoError as error:
         return {"answer": None, "wrong": str(error)}

@@ -1,6 +1,7 @@
 """The Release screen: choose, look at the price, confirm, watch, read the report."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -10,9 +11,9 @@ from starlette.routing import Route
 
 from sfumato.budget import Dataset
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
-from sfumato.ledger import Account
+from sfumato.ledger import Account, Ledger
 from sfumato.manifest import Manifest, contents, read_guarantee
-from sfumato.mechanism import Recipe
+from sfumato.mechanism import Prepared, Recipe
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.graph import GraphSketch
@@ -20,13 +21,14 @@ from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.pipeline import price
+from sfumato.pipeline import prospect
 from sfumato.releases.loading import load
 from sfumato.report import page as report_page
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import read_schema
-from sfumato.studio.jobs import Order
-from sfumato.studio.pages import Form, page, reading, whole, writing
+from sfumato.studio.jobs import Order, file_state
+from sfumato.studio.limits import check_memory, whole
+from sfumato.studio.pages import Form, page, reading, writing
 from sfumato.studio.planning import CHANGES, UNITS, promise
 from sfumato.tables import open_table
 
@@ -70,6 +72,15 @@ FIELDS = (
 )
 _PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
 _NOISES = ("laplace", "gaussian", "sketch")
+_HELD = {
+    "family": "Projection",
+    "dimension": "Numbers each",
+    "noise": "Noise",
+    "rows": "Rows of the sketch",
+    "draws": "Rows of the sketch",
+    "vertices": "Vertices",
+    "label": "Label column",
+}
 
 
 def routes(studio: Studio) -> list[Route]:
@@ -94,10 +105,11 @@ def choose(studio: Studio, request: Request) -> Response:
     return _form(studio, fields)
 
 
-def _form(studio: Studio, fields: Mapping[str, str], wrong: str = "") -> Response:
+def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None = None) -> Response:
     facts: dict[str, Any] = {
         "fields": fields,
-        "wrong": wrong,
+        "wrong": "" if error is None else str(error),
+        "refused": isinstance(error, LedgerError),
         "tables": studio.folder.tables(),
         "mechanisms": MECHANISMS,
         "projections": _PROJECTIONS,
@@ -109,7 +121,7 @@ def _form(studio: Studio, fields: Mapping[str, str], wrong: str = "") -> Respons
         "releases": studio.folder.releases(),
         "job": studio.desk.job,
     }
-    return page(studio, "release.html", 422 if wrong else 200, here="release", **facts)
+    return page(studio, "release.html", 422 if error else 200, here="release", **facts)
 
 
 def _free_name(studio: Studio, data: str) -> str:
@@ -125,27 +137,52 @@ def order_of(studio: Studio, fields: Form) -> Order:
     if kind not in RECIPES:
         raise ParameterError(f"mechanism must be one of {', '.join(RECIPES)}")
     graph = fields.get("unit") == "edge"
-    data = studio.folder.table(fields.get("data", ""))
-    schema = None if graph else read_schema(studio.folder.schema(fields["data"]))
-    terms: dict[str, Any] = {
-        "schema": schema,
-        "mechanism": RECIPES[kind](fields),
-        "guarantee": promise(fields),
-    }
+    table = fields.get("data", "")
+    data = studio.folder.table(table)
+    schema = None if graph else read_schema(studio.folder.schema(table))
+    recipe, guarantee, state = RECIPES[kind](fields), promise(fields), file_state(data)
+    check_memory(recipe, schema)
     account = _account(studio, fields)
-    terms["mechanism"].prepare(schema, terms["guarantee"])  # refuses what cannot be promised, ledger or not
-    quotes = () if account is None else tuple(price(data, ledger=account, **terms))
+    prepared, asked = prospect(data, schema=schema, mechanism=recipe, guarantee=guarantee)
     return Order(
         name=fields.get("name", ""),
         path=studio.folder.new_release(fields.get("name", "")),
+        table=table,
         data=data,
+        state=state,
         schema=schema,
-        recipe=terms["mechanism"],
-        guarantee=terms["guarantee"],
-        account=account,
-        quotes=quotes,
+        recipe=recipe,
+        guarantee=guarantee,
+        account=account and replace(account, ledger=Ledger(str(studio.place))),  # a release waits longer than a page
+        quotes=() if account is None else tuple(account.price(asked)),
         rows=None if schema is None else open_table(data, schema).rows,
+        holds=_held(kind, prepared),
+        outside=(*asked.outside, *_idealized(recipe)),
     )
+
+
+def _held(kind: str, prepared: Prepared) -> dict[str, str]:
+    """What is published, as the mechanism was prepared: what a form holds beside it plays no part."""
+    recipe = getattr(prepared, "recipe", None)
+    told = {
+        words: f"{value:,}" if isinstance(value, int) else str(value)
+        for name, words in _HELD.items()
+        if (value := getattr(prepared, name, getattr(recipe, name, None)))
+    }
+    return {"Mechanism": MECHANISMS[kind]} | told
+
+
+def _idealized(recipe: Recipe) -> tuple[str, ...]:
+    """Sketches that are private by themselves are proved for real numbers."""
+    by_itself = isinstance(recipe, GraphSketch) or (isinstance(recipe, Covariance) and recipe.noise == "sketch")
+    return ("numerics are idealized: the guarantee is proved for real numbers, not for doubles",) if by_itself else ()
+
+
+def check_same(studio: Studio, order: Order) -> None:
+    """Refuse an order whose table is another file by now, or was written to: a link may have taken its place."""
+    path = studio.folder.table(order.table)
+    if path != order.data or file_state(path) != order.state:
+        raise ParameterError("the table has changed: look at the price again; nothing was spent")
 
 
 def _account(studio: Studio, fields: Form) -> Account | None:
@@ -165,12 +202,11 @@ def quote_price(studio: Studio, request: Request, form: Form) -> Response:
     try:
         order = order_of(studio, fields)
     except SfumatoError as error:
-        return _form(studio, fields, str(error))
+        return _form(studio, fields, error)
     studio.desk.keep(order)
     facts: dict[str, Any] = {
         "order": order,
         "fields": fields,
-        "mechanisms": MECHANISMS,
         "fits": all(q.fits for q in order.quotes),
     }
     return page(studio, "price.html", here="release", **facts)
@@ -181,7 +217,7 @@ def start(studio: Studio, request: Request, form: Form) -> Response:
     del request
     if form.get("confirmed") != "yes":
         raise ParameterError("confirm the price first: nothing was spent")
-    studio.desk.start(form.get("order", ""))
+    studio.desk.start(form.get("order", ""), lambda order: check_same(studio, order))
     return RedirectResponse("/release/job", 303)
 
 
@@ -190,11 +226,7 @@ def job_page(studio: Studio, request: Request) -> Response:
     del request
     if studio.desk.job is None:
         return RedirectResponse("/release", 303)
-    return page(studio, "job.html", here="release", job=studio.desk.job.facts(), accounted=_accounted(studio))
-
-
-def _accounted(studio: Studio) -> bool:
-    return studio.desk.job is not None and studio.desk.job.order.account is not None
+    return page(studio, "job.html", here="release", job=studio.desk.job.facts())
 
 
 def job_state(studio: Studio, request: Request) -> Response:
@@ -238,10 +270,10 @@ def report(studio: Studio, request: Request) -> Response:
 
 def _dataset(studio: Studio, manifest: Manifest) -> Dataset | None:
     """The state of the budget that a release was charged to, if this studio's ledger knows the release."""
-    ledger = studio.ledger()
-    if ledger is None:
-        return None
     try:
+        ledger = studio.ledger()
+        if ledger is None:
+            return None
         ledger.check_release(manifest)
         return ledger.dataset(manifest["ledger"]["dataset"])
     except LedgerError:

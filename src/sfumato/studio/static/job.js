@@ -22,6 +22,7 @@ function show(facts) {
   const turn = facts.turn > 1 ? `, reading ${facts.turn} of the table` : "";
   say(byId("count"), facts.rows === null ? "" : `${facts.rows.toLocaleString("en")} rows read${turn}`);
   say(byId("message"), facts.message);
+  say(byId("spent"), facts.spent);
   byId("cancel").classList.toggle("hidden", over);
   byId("again").classList.toggle("hidden", !over);
   byId("result").classList.toggle("hidden", facts.state !== "done");
