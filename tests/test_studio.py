@@ -421,19 +421,20 @@ def confirmed(visitor, fields, meanwhile=lambda: None):
     return visitor.send("/release/start", {"order": key, "confirmed": "yes"})
 
 
-def test_what_is_charged_is_what_was_confirmed_or_nothing(visitor, folder):
-    def spend():
-        account = visitor.studio.ledger().account("people")
-        release_to(
-            folder / "other.release",
-            folder / "people.csv",
-            schema=SCHEMA,
-            mechanism=Sketch(dimension=2),
-            guarantee=Guarantee(epsilon=1.0, unit="attribute"),
-            ledger=account,
-        )
+def spend(visitor, folder, table):
+    """Another process that charges the same dataset."""
+    release_to(
+        folder / "other.release",
+        folder / table,
+        schema=SCHEMA,
+        mechanism=Sketch(dimension=2),
+        guarantee=Guarantee(epsilon=1.0, unit="attribute"),
+        ledger=visitor.studio.ledger().account("people"),
+    )
 
-    confirmed(visitor, SKETCH, spend)
+
+def test_what_is_charged_is_what_was_confirmed_or_nothing(visitor, folder):
+    confirmed(visitor, SKETCH, lambda: spend(visitor, folder, "people.csv"))
     visitor.studio.desk.job.join()
     told = visitor.get("/release/state").json()
     assert told["state"] == "failed"
@@ -649,11 +650,12 @@ def test_a_release_that_ends_before_noise_is_drawn_says_how_to_get_its_price_bac
 
 
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):
-    visitor.release(SKETCH)
-    Schema((Real("age", 0, 100),)).write(folder / "people.toml")
-    told = visitor.release(SKETCH | {"name": "second.release"})
-    assert told["state"] == "failed"
-    assert "another schema" in told["message"]
+    (folder / "others.csv").write_bytes((folder / "people.csv").read_bytes())
+    confirmed(visitor, SKETCH, lambda: spend(visitor, folder, "others.csv"))
+    visitor.studio.desk.job.join()
+    told = visitor.get("/release/state").json()
+    assert (told["state"], told["spent"]) == ("failed", "Nothing was spent.")
+    assert "another file" in told["message"]
     assert len(visitor.studio.datasets()[0].releases) == 1
 
 
