@@ -19,7 +19,7 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release
 from sfumato.report.markup import number
 from sfumato.schema import Schema
-from sfumato.studio import exploring
+from sfumato.studio import asked, exploring
 from sfumato.studio.app import application
 from sfumato.studio.asked import Choice, Number, Positions, Whole, read
 from sfumato.studio.folder import Folder
@@ -194,6 +194,24 @@ def test_fields_read_texts_and_know_their_defaults():
     assert many["choices"] is None
     assert "600 names" in many["hint"]
     assert math.isclose(fields[1].read("1e0"), 1.0)
+
+
+def test_ranges_are_merged_before_they_are_counted_out(monkeypatch):
+    field = Positions("v", "", "0", count=1 << 20)
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        pairs = np.sort(rng.integers(0, 60, (6, 2)))
+        text = ", ".join(f"{a}-{b}" for a, b in pairs)
+        assert field.read(text) == sorted({i for a, b in pairs for i in range(a, b + 1)})
+    monkeypatch.setattr(asked, "_MOST_POSITIONS", 100)
+    assert field.read(", ".join(["0-98", "1-99", "7"] * 500)) == list(range(100))
+    with pytest.raises(ParameterError, match="at most 100 numbers"):
+        field.read("0-1048575")
+
+
+def test_many_wide_ranges_take_no_more_than_one():
+    ranges = asked._merged([(0, 999_999)] * 4000)
+    assert sum(map(len, ranges)) == 1_000_000
 
 
 # ---- the page -------------------------------------------------------------------------------------------------------

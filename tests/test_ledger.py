@@ -188,6 +188,8 @@ def test_other_data_are_not_charged_by_mistake(ledger):
     for wrong in (request(0.1, source="file b"), request(0.1, source="file a", schema='{"other": 1}')):
         with pytest.raises(LedgerError, match="ledger admit"):
             account.reserve(wrong)
+        with pytest.raises(LedgerError, match="ledger admit"):
+            account.price(wrong)
     ledger.admit("people", "{}", "file b")
     account.reserve(request(0.1, source="file b"))
 

@@ -136,6 +136,11 @@ def test_fresh_projections_are_planned_when_the_promise_allows_them():
     assert fresh.mechanism.prepare(Schema.reals(300, low=0, high=1), fresh.guarantee).fresh
 
 
+def test_one_column_can_be_planned_for():
+    made = plan(columns=1, rows=100, guarantee=Guarantee(epsilon=1.0, unit="attribute"), distance=0.5)
+    assert made.best.standard_error(0.5) >= 0
+
+
 def test_a_request_is_not_hopeless_while_one_option_can_tell_the_distance_from_0():
     made = plan(columns=64, rows=3000, guarantee=Guarantee(epsilon=1.0, unit="attribute"), distance=4.0)
     assert made.best.detectable > 4 > min(option.detectable for option in made.options)

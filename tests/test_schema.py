@@ -245,6 +245,7 @@ COLUMN = '[[columns]]\nname = "age"\nkind = "real"\n'
         ('[clip]\nnorm = ["l2"]\nbound = 1.0\n[[columns]]\nname = "a"\nkind = "flag"\n', "norm of the clip"),
         ("column = 3\n", "unknown key 'column' in the schema"),
         ("low = \n", "not TOML"),
+        ("low = " + "[" * 100_000, "nested too deeply"),
         ("low = 1" + "0" * 5000, "not TOML"),
         ("", "at least one column"),
     ],

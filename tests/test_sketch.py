@@ -313,6 +313,7 @@ def test_wide_tables_lower_their_bits_instead_of_refusing():
     [
         ({"projection": "gaussian"}, {}, "dimension=None"),
         ({"dimension": 0}, {}, "dimension=0"),
+        ({"dimension": 3_000_000}, {}, "dimension=3000000"),  # more than a release can hold
         ({"dimension": 5, "projection": "orthonormal"}, {}, "dim_out=5"),
         ({"dimension": 3, "noise": "uniform"}, {}, "noise='uniform'"),
         ({"dimension": 3, "noise": "gaussian"}, {}, "delta=0.0"),

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import threading
 from dataclasses import replace
+from html import unescape
 from importlib import resources
 
 import numpy as np
@@ -207,6 +208,42 @@ def test_a_wide_table_is_edited_as_text(visitor, folder):
     text = visitor.get("/data/wide.parquet").text
     assert "too wide for a form" in text
     assert 'name="0.kind"' not in text
+
+
+@pytest.mark.parametrize(
+    ("header", "warned"),
+    [
+        ("age,income", False),
+        ("q1,q2_2020,income.2020,b-3", False),
+        ("34,Bern", True),
+        ("Anna,51.5", True),
+        ("Anna,1e5", True),
+        ("Anna,1999-12-31", True),
+        ("Anna,31.12.1999", True),
+        ("Anna,anna@example.org", True),
+        ("Anna,True", True),
+        ("Anna,Anna", True),
+    ],
+)
+def test_a_header_that_looks_like_a_record_is_warned_of(visitor, folder, header, warned):
+    (folder / "people.csv").write_text(f"{header}\n1,2\n" if header.count(",") == 1 else f"{header}\n1,2,3,4\n")
+    page = visitor.get("/data/people.csv")
+    assert page.status_code == 200
+    assert ("look like values" in page.text) == warned
+
+
+def test_a_very_wide_table_is_drafted_in_part_and_its_page_stays_small(visitor, folder):
+    pq.write_table(pa.table({f"c{i}": [0.5] for i in range(3000)}), folder / "wide.parquet")
+    page = visitor.get("/data/wide.parquet")
+    assert "the first 2,000 of its 3,000 columns" in page.text
+    assert ('name = "c1999"' in unescape(page.text), 'name = "c2000"' in unescape(page.text)) == (True, False)
+    rows = visitor.send("/data/wide.parquet/rows", {"understood": "yes"}).text
+    assert ('<th scope="col">c199</th>' in rows, '<th scope="col">c200</th>' in rows) == (True, False)
+
+
+def test_a_schema_wider_than_its_table_is_edited_as_text(visitor, folder):
+    Schema.reals(300, 0, 1).write(folder / "people.toml")
+    assert 'name="0.kind"' not in visitor.get("/data/people.csv").text
 
 
 # ---- Plan -----------------------------------------------------------------------------------------------------------

@@ -9,20 +9,26 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from sfumato.columns import Real
+from sfumato.columns import Category, Real
+from sfumato.errors import SchemaError
 from sfumato.guarantee import Guarantee
+from sfumato.manifest import digest
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release_to
 from sfumato.schema import Schema
-from sfumato.studio.app import application
-from sfumato.studio.folder import Folder, NotHereError
+from sfumato.studio.app import application, screens
+from sfumato.studio.folder import MOST_COLUMNS, Folder, NotHereError, parse_schema, read_schema
 from sfumato.studio.guard import LARGEST_BODY
+from sfumato.studio.server import Server
 from visiting import CELL, HOST, ORIGIN, PORT, SKETCH, Visitor, call, make_studio, whole, write_people
 
 SCRIPT = "<script>alert(1)</script>"
@@ -43,7 +49,7 @@ def visitor(studio):
 
 def paths_of(studio, method):
     """Every path of the application that takes a method, with a real name in it."""
-    routes = [r for r in application(studio, PORT).routes if method in (getattr(r, "methods", None) or ())]
+    routes = [r for r in screens(studio).routes if method in (getattr(r, "methods", None) or ())]
     names = {
         "/data/{name}": "people.csv",
         "/release/made/{name}": "people.release",
@@ -93,6 +99,49 @@ def test_both_names_of_this_machine_are_ours(visitor):
     assert visitor.get("/data").status_code == 200
     cookie = f"sfumato-studio-{PORT}={visitor.studio.keys.session}"
     assert visitor.get("/data", headers={"host": f"localhost:{PORT}", "cookie": cookie}).status_code == 200
+
+
+def test_the_port_that_browsers_leave_out_may_be_left_out(studio):
+    for port, expected in ((80, 200), (PORT, 403)):
+        for host in ("127.0.0.1", "localhost"):
+            cookie = f"sfumato-studio-{port}={studio.keys.session}".encode()
+            headers = [(b"host", host.encode()), (b"cookie", cookie)]
+            scope = {"method": "GET", "path": "/data", "raw_path": b"/data", "headers": headers}
+            assert call(application(studio, port), scope, whole(b"")).status_code == expected
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site", "", "other"])
+def test_another_site_or_port_is_shown_nothing_though_the_browser_sends_our_cookie(studio, visitor, site):
+    for path in [*paths_of(studio, "GET"), "/static/sfumato.css", "/?question=1"]:
+        for mode in ("navigate", "no-cors", "cors"):
+            refused = visitor.get(path, headers={"sec-fetch-site": site, "sec-fetch-mode": mode})
+            assert refused.status_code == 403
+            assert "people" not in refused.text
+    for ours in ("same-origin", "none"):
+        assert visitor.get("/data", headers={"sec-fetch-site": ours}).status_code == 200
+
+
+def test_the_printed_address_may_be_opened_from_another_site_but_not_loaded(studio):
+    stranger, token = Visitor(studio, opened=False), {"token": studio.keys.token}
+    headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert stranger.get("/", params=token, headers=headers).status_code == 403
+    assert stranger.get("/", params=token, headers=headers | {"sec-fetch-mode": "navigate"}).status_code == 200
+
+
+def test_what_breaks_outside_of_a_handler_is_answered_with_the_policy(visitor, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError(CELL)
+
+    monkeypatch.setattr("sfumato.studio.pages.page", broken)
+    monkeypatch.setattr("sfumato.studio.app.page", broken)
+    answers = [visitor.get("/explore")]
+    monkeypatch.setattr("sfumato.studio.guard.Guard._known", broken)
+    answers += [visitor.get("/data")]
+    for answer in answers:
+        assert answer.status_code == 500
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert CELL not in answer.text
 
 
 def test_two_hosts_or_none_are_refused(studio):
@@ -304,6 +353,127 @@ def test_a_schema_that_is_a_link_out_is_neither_read_nor_followed(trapped, tmp_p
     assert not (data / "people.toml").is_symlink()
 
 
+# ---- what lies beside a table ---------------------------------------------------------------------------------------
+
+
+def giant(path):
+    """A file of a gigabyte that takes no room."""
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+
+def test_a_pipe_or_a_giant_in_the_place_of_a_schema_is_not_read(studio, visitor):
+    schema = studio.folder.data / "people.toml"
+    for make in (os.mkfifo, giant, Path.mkdir):
+        schema.unlink()
+        make(schema)
+        assert not studio.folder.has_schema("people.csv")
+        assert visitor.get("/data/people.csv").status_code == 200
+        assert "not an ordinary one" in visitor.get("/plan", params={"data": "people.csv", "purpose": "distances"}).text
+        assert visitor.send("/release/price", SKETCH).status_code == 422
+
+
+def test_a_schema_that_becomes_a_pipe_after_it_was_found_is_not_waited_for(studio, tmp_path):
+    found = studio.folder.schema("people.csv")
+    assert len(read_schema(found).columns) == 3
+    found.unlink()
+    os.mkfifo(found)
+    with pytest.raises(NotHereError, match="not an ordinary one"):
+        read_schema(found)
+    found.unlink()
+    (tmp_path / "elsewhere.toml").write_text("")
+    found.symlink_to(tmp_path / "elsewhere.toml")
+    with pytest.raises(SchemaError, match=r"people\.toml: it cannot be read"):
+        read_schema(found)
+
+
+def test_a_giant_manifest_is_not_read(studio, visitor):
+    (studio.folder.data / "giant.release").mkdir()
+    giant(studio.folder.data / "giant.release" / "manifest.json")
+    for path in ("/release/made/giant.release", "/release/made/giant.release/report", "/explore/giant.release"):
+        assert visitor.get(path).status_code == 404
+    assert visitor.get("/explore").status_code == 200
+
+
+@pytest.mark.parametrize("start", ["", "\n", '"\n",' * 9999, '"' + "x" * 200_000 + '",'])
+def test_a_csv_file_of_too_many_columns_is_refused_before_it_is_opened(studio, visitor, monkeypatch, start):
+    wide = studio.folder.data / "people.csv"
+    wide.write_text(start + ",".join("a" * MOST_COLUMNS) + ",a\n")
+    monkeypatch.setattr("sfumato.studio.describing.open_table", None)
+    monkeypatch.setattr("sfumato.studio.releasing.open_table", None)
+    for answer in (
+        visitor.get("/data/people.csv"),
+        visitor.send("/data/people.csv/rows", {"understood": "yes"}),
+        visitor.send("/release/price", SKETCH),
+    ):
+        assert answer.status_code in (400, 422)
+        assert "more than 10,000 columns" in answer.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 20_000 + "a = 1",
+        "x = {" + '"=" . ' * 20_000 + "a = 1}",
+        "[" + "'#'." * 20_000 + "a]",
+        'x = ["""\n\' """, {' + "a." * 20_000 + "a = 1}]",
+        '# "\n' + "a." * 20_000 + "a = 1",
+        '"' + '\\"' * 150_000,
+    ],
+)
+def test_a_schema_of_endless_keys_is_refused_at_once(studio, visitor, monkeypatch, text):
+    monkeypatch.setattr(Schema, "from_toml", Schema.from_toml if text.startswith('"') else None)
+    (studio.folder.data / "people.toml").write_text(text)
+    assert "cannot be read" in visitor.get("/data/people.csv").text
+    assert visitor.send("/data/people.csv/text", {"text": text}).status_code == 422
+    assert visitor.send("/release/price", SKETCH).status_code == 422
+
+
+def test_a_schema_may_have_as_many_dots_in_its_values_and_comments_as_it_likes():
+    schema = Schema((Real("a.b.c", 0.5, 1.5), Category("icd", tuple(f"E{i}.{i}" for i in range(300)))))
+    assert parse_schema(f"# {'.' * 100} it's a comment\n{schema.to_toml()}") == schema
+    inline = ", ".join(f"{{name = 'c{i}', kind = 'real', low = -0.5, high = 1.5e+3}}" for i in range(200))
+    assert len(parse_schema(f"columns = [{inline}]").columns) == 200
+
+
+@pytest.mark.parametrize("text", ["[project]\nname = 'precious'\n", "no TOML", "\xff"])
+def test_a_file_that_is_no_schema_is_not_replaced_by_one(studio, visitor, text):
+    data, mine = studio.folder.data, '[[columns]]\nname = "a"\nkind = "flag"\n'
+    (data / "pyproject.csv").write_text("a\n1\n")
+    (data / "pyproject.toml").write_text(text, encoding="latin-1")
+    form = {"lines": "1", "0.name": "a", "0.kind": "flag"}
+    for act, fields in (("text", {"text": mine}), ("form", form)):
+        refused = visitor.send(f"/data/pyproject.csv/{act}", fields)
+        assert refused.status_code == 400
+        assert "pyproject.toml beside the table is not a schema" in refused.text
+    assert (data / "pyproject.toml").read_text(encoding="latin-1") == text
+    for before in ("", "# a draft\n[[columns]]\nname = 'a'\n# kind =\n", "columns = [{name = 'a', kind = 'flag'}]"):
+        (data / "pyproject.toml").write_text(before)
+        assert visitor.send("/data/pyproject.csv/text", {"text": mine}).is_redirect
+        assert (data / "pyproject.toml").read_text() == mine
+
+
+@pytest.mark.parametrize("count", ["\u00b2", "9" * 5000, "-1", "1e9", ""])
+def test_a_number_of_lines_that_is_none_is_no_line(visitor, count):
+    assert visitor.send("/data/people.csv/form", {"lines": count, "0.name": "age"}).status_code == 422
+
+
+def test_a_cell_that_python_does_not_have_is_not_an_error(studio, visitor):
+    late = pa.array([1 << 62, 0, None], pa.timestamp("us"))
+    pq.write_table(pa.table({"when": late, "day": late.cast(pa.int64())}), studio.folder.data / "late.parquet")
+    page = visitor.send("/data/late.parquet/rows", {"understood": "yes"})
+    assert page.status_code == 200
+    assert "(cannot be shown)" in page.text
+    assert "1970-01-01" in page.text
+
+
+def test_a_thread_that_hangs_does_not_keep_the_studio_from_ending():
+    hang = "import threading; threading.Thread(target=threading.Event().wait).start()"
+    code = f"from sfumato.studio.server import leave; leave(0.0); {hang}; leave(0.1)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=False)  # noqa: S603
+    assert (done.returncode, b"did not come back" in done.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     "name", ["../out", "a/b", ".hidden", "", "a\0", "a b", "caf\u00e9", "x" * 101, "people.csv", "up"]
 )
@@ -417,6 +587,41 @@ def spoken(port, head, *, gigabyte=False):
     return answer, sent
 
 
+@contextlib.contextmanager
+def answering(studio):
+    """A studio that answers on a port of its own, and its cookie."""
+    server = Server.of(studio.folder, None)
+    ready = server.prepared()
+    thread = threading.Thread(target=server.run, args=(ready,))
+    thread.start()
+    try:
+        yield server.port, f"sfumato-studio-{server.port}={server.studio.keys.session}"
+    finally:
+        ready.should_exit = True
+        thread.join(20)
+
+
+def test_idle_connections_do_not_keep_the_owner_out(studio):
+    with answering(studio) as (port, cookie), contextlib.ExitStack() as held:
+        host = f"Host: 127.0.0.1:{port}\r\n"
+        for start in (b"", b"GET / HT", f"POST / HTTP/1.1\r\n{host}Cookie: {cookie}\r\n".encode()) * 100:
+            line = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            line.sendall(start)
+        asked = f"GET /data HTTP/1.1\r\n{host}Cookie: {cookie}\r\nConnection: close\r\n\r\n"
+        assert spoken(port, asked.encode())[0].startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_that_does_not_arrive_is_not_waited_for(studio, monkeypatch):
+    monkeypatch.setattr("sfumato.studio.server.TIMEOUT", 0.2)
+    with answering(studio) as (port, cookie):
+        head = f"POST /data/people.csv/rows HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\n"
+        body = f"{head}Origin: http://127.0.0.1:{port}\r\nContent-Length: 100\r\n\r\ncsrf="
+        for start in ("", "GE", head, body):
+            assert spoken(port, start.encode())[0] == b""
+        asked = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"  # who is not known does not keep a connection
+        assert b"connection: close" in spoken(port, asked.encode())[0].lower()
+
+
 # ---- what others wrote ----------------------------------------------------------------------------------------------
 
 
@@ -440,16 +645,56 @@ def test_a_script_in_a_name_is_shown_as_text(tmp_path):
     assert rows.text.count("&lt;script&gt;alert(1)") > texts[1].count("&lt;script&gt;alert(1)")
 
 
+def terms_of(*columns):
+    terms = {"mechanism": Sketch(dimension=1), "guarantee": Guarantee(epsilon=1.0, unit="record")}
+    return terms | {"schema": Schema(columns)}
+
+
 def test_a_script_in_a_manifest_is_shown_as_text(studio, visitor):
     name = f"{SCRIPT}</title></script><svg onload=alert(1)>"
-    schema = Schema((Real(name, 0, 1), Real("b", 0, 1)))
-    terms = {"schema": schema, "mechanism": Sketch(dimension=1), "guarantee": Guarantee(epsilon=1.0, unit="record")}
-    release_to(studio.folder.data / "theirs.release", np.eye(2), **terms)
+    release_to(studio.folder.data / "theirs.release", np.eye(2), **terms_of(Real(name, 0, 1), Real("b", 0, 1)))
     for path in ("/release/made/theirs.release", "/release/made/theirs.release/report", "/explore/theirs.release"):
         text = visitor.get(path).text
         assert "theirs.release" in text or "sketch" in text
         assert SCRIPT not in text
         assert "<svg onload" not in text
+
+
+def test_names_that_are_no_text_are_left_out_and_counted(studio, visitor):
+    folder = studio.folder.data
+    for name in (b"\xff\xfe.csv", b"\xff.toml"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("a\n1\n")
+    release = Path(os.fsdecode(os.fsencode(folder) + b"/\xfe.release"))
+    release.mkdir()
+    (release / "manifest.json").write_text("{}")
+    for path in ("/data", "/plan", "/release", "/budget", "/explore", "/data/people.csv"):
+        assert visitor.get(path).status_code == 200, path
+    assert [item.name for item in studio.folder.tables()] == ["people.csv"]
+    assert studio.folder.releases() == []
+    assert "3 files are not shown" in visitor.get("/data").text
+    assert "3 files are not shown" in visitor.get("/explore").text
+    with pytest.raises(NotHereError, match="rename it"):
+        Folder.of(release)
+
+
+def test_half_letters_and_letters_that_turn_others_around_are_shown_as_marks(studio, visitor):
+    release_to(studio.folder.data / "odd.release", np.eye(2), **terms_of(Real("a", 0, 1), Real("b", 0, 1)))
+    place = studio.folder.data / "odd.release" / "manifest.json"
+    manifest = json.loads(place.read_text()) | {"warnings": ["\ud800 \u202e gnol"]}
+    place.write_text(json.dumps(manifest | {"digest": digest(manifest)}))
+    for path in ("/explore/odd.release", "/release/made/odd.release", "/release/made/odd.release/report"):
+        page = visitor.get(path)
+        assert page.status_code == 200
+        assert ("\ufffd \ufffd gnol" in page.text.lower(), "\u202e" in page.text) == (True, False)
+
+
+def test_a_form_sends_back_the_names_and_values_that_it_was_given(studio, visitor):
+    schema = Schema((Real("\u202ea<b", 0, 1), Category("c", ("\u200f<x>", "\u0645\u200c\u0646"))))
+    schema.write(studio.folder.data / "people.toml")
+    text = visitor.get("/data/people.csv").text
+    assert 'value="\u202ea&lt;b"' in text
+    assert ">\u200f&lt;x&gt;\n\u0645\u200c\u0646</textarea>" in text
+    assert "\ufffda&lt;b<input" in text
 
 
 def test_a_manifest_that_is_no_manifest_is_refused_in_words(studio, visitor):

@@ -220,8 +220,11 @@ class Account:
     exceptions: bool = False
 
     def price(self, request: Request) -> list[Quote]:
-        """What a release would cost, cap by cap; nothing is written."""
-        return self._quotes(self.ledger.dataset(self.name), request)[0]
+        """What a release would cost, cap by cap; nothing is written. Refuses data that would be refused in the end."""
+        entries = self.ledger.journal.entries()
+        dataset = read_dataset(self.name, entries, self.ledger.journal.name)
+        self._sources(dataset, entries, request)
+        return self._quotes(dataset, request)[0]
 
     def reserve(self, request: Request) -> "Reservation":
         """Spend what a release will cost, durably; raises BudgetError if it does not fit.

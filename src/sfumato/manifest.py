@@ -20,6 +20,7 @@ Manifest: TypeAlias = dict[str, Any]
 FORMAT, VERSION = "sfumato-release", 1
 DATA, PROJECTION = "data.parquet", "projection.parquet"
 _GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
+MOST_NUMBERS = 1 << 20  # of one record
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
 

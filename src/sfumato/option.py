@@ -45,7 +45,7 @@ class Option:
 
     def standard_error(self, scale: float) -> float:
         """Of an estimate at this scale."""
-        return math.sqrt(self.errors.variance(scale**self.power))
+        return math.sqrt(max(0.0, self.errors.variance(scale**self.power)))  # where nothing errs, rounding can
 
     def relative_error(self, scale: float) -> float:
         """The standard error over the quantity."""

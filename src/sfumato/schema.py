@@ -211,6 +211,8 @@ class Schema:
             values = tomllib.loads(text)
         except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
             raise SchemaError(f"not TOML: {error}") from None
+        except RecursionError:
+            raise SchemaError("not a schema: its brackets are nested too deeply") from None
         return cls.from_dict(values)
 
     @classmethod

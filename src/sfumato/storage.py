@@ -20,7 +20,7 @@ from scipy import sparse
 from sfumato import cells, scatter
 from sfumato import manifest as manifests
 from sfumato.errors import ReleaseError
-from sfumato.manifest import DATA, PROJECTION, Manifest
+from sfumato.manifest import DATA, MOST_NUMBERS, PROJECTION, Manifest
 from sfumato.parquetfile import ParquetSink
 
 MANIFEST = "manifest.json"
@@ -71,7 +71,7 @@ def column_names(manifest: Manifest) -> tuple[str, ...]:
         return tuple(f"z{i}" for i in range(manifest["mechanism"]["rows"])) if kind == "graph-sketch" else _GRAPHS[kind]
     if kind == "responses":
         return tuple(f"r{i}" for i in range(sum(c["kind"] != "id" for c in manifest["schema"]["columns"])))
-    numbers = tuple(f"z{i}" for i in range(min(manifest["projection"]["dim_out"], 1 << 20)))
+    numbers = tuple(f"z{i}" for i in range(min(manifest["projection"]["dim_out"], MOST_NUMBERS)))
     return (*numbers, "label") if kind == "synthetic" and "label" in manifest["mechanism"] else numbers
 
 
@@ -196,7 +196,7 @@ def read_projection(path: Path, manifest: Manifest) -> Any:
         return None
     file = _open_parquet(path / PROJECTION)
     shape = manifest["projection"]["dim_in"], manifest["projection"]["dim_out"]
-    wide = pa.schema([(f"p{i}", pa.float64()) for i in range(min(shape[1], 1 << 20))])
+    wide = pa.schema([(f"p{i}", pa.float64()) for i in range(min(shape[1], MOST_NUMBERS))])
     thin = pa.schema([("row", pa.int64()), ("column", pa.int64()), ("value", pa.float64())])
     found = file.schema_arrow.remove_metadata()
     if not (found.equals(thin) or (found.equals(wide) and file.metadata.num_rows == shape[0])):

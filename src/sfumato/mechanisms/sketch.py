@@ -25,7 +25,7 @@ from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Floats, InputGrid
 from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
-from sfumato.manifest import Manifest
+from sfumato.manifest import MOST_NUMBERS, Manifest
 from sfumato.mechanism import Published, check_noise, check_shows_rows
 from sfumato.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
 from sfumato.rows import Rows, SparseToo
@@ -80,6 +80,7 @@ class Sketch:
         _check_possible(self, guarantee)
         encoding = schema.encoding
         dimension = encoding.dim if self.dimension is None else self.dimension
+        check.between(1, MOST_NUMBERS, dimension=dimension)
         seed = secrets.randbits(128) if self.seed is None else self.seed
         projection = Projection(
             family=self.family, dim_in=encoding.dim, dim_out=dimension, seed=seed, sparsity=self.sparsity

@@ -3,7 +3,6 @@
 from importlib import resources
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount
@@ -16,8 +15,13 @@ from sfumato.studio.guard import Guard
 from sfumato.studio.pages import page, reading
 
 
-def application(studio: Studio, port: int) -> Starlette:
-    """The studio at a port of 127.0.0.1."""
+def application(studio: Studio, port: int) -> Guard:
+    """The studio at a port of 127.0.0.1: the guard is around all of it, what answers errors included."""
+    return Guard(screens(studio), studio.keys, port)
+
+
+def screens(studio: Studio) -> Starlette:
+    """What is behind the guard."""
     static = str(resources.files("sfumato.studio") / "static")
     routes = [
         reading(studio, "/", _home),
@@ -29,7 +33,7 @@ def application(studio: Studio, port: int) -> Starlette:
         reading(studio, "/explore/{name}", _explored),
         Mount("/static", StaticFiles(directory=static)),
     ]
-    made = Starlette(routes=routes, middleware=[Middleware(Guard, keys=studio.keys, port=port)])
+    made = Starlette(routes=routes)
     made.router.redirect_slashes = False  # a path is what it is
     return made
 
@@ -42,7 +46,8 @@ def _home(studio: Studio, request: Request) -> Response:
 def _explore(studio: Studio, request: Request) -> Response:
     """The releases in the folder."""
     del request
-    return page(studio, "explore_list.html", here="explore", releases=studio.folder.releases())
+    releases, unnamed = studio.folder.releases(), studio.folder.unnamed()
+    return page(studio, "explore_list.html", here="explore", releases=releases, unnamed=unnamed)
 
 
 def _explored(studio: Studio, request: Request) -> Response:

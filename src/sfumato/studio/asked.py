@@ -1,5 +1,6 @@
 """The fields of a question, as a form sends them: every text is checked, and what is wrong is said of its field."""
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from sfumato.report.markup import number
 
 _LONGEST = 20_000  # letters of any field
 _SHOWN_CHOICES = 500  # beyond which a list is typed and not chosen
+_MOST_POSITIONS = 1_000_000
 _PART = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
 
 
@@ -101,18 +103,30 @@ class Positions(Field):
 
     def read(self, text: str) -> list[int]:
         """As every field."""
-        found: set[int] = set()
+        found: list[tuple[int, int]] = []
         for part in re.split(r"[,;]", re.sub(r"(?<=\d)\s+(?=\d)", ",", text)):
             match = _PART.fullmatch(part.strip())
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
             if not first <= last < self.count:
                 raise ParameterError(f"give numbers from 0 to {self.count - 1:,}, or ranges of them: 0, 5, 8-12")
-            found.update(range(first, last + 1))
-        return sorted(found)
+            found.append((first, last))
+        ranges = _merged(found)
+        if sum(map(len, ranges)) > _MOST_POSITIONS:
+            raise ParameterError(f"give at most {_MOST_POSITIONS:,} numbers, those in ranges included")
+        return list(itertools.chain.from_iterable(ranges))
 
     def plain(self) -> dict[str, Any]:
         """As every field."""
         return Field.plain(self) | {"kind": "long"}
+
+
+def _merged(pairs: list[tuple[int, int]]) -> list[range]:
+    """Ranges from first to last as ranges in order that do not meet."""
+    made: list[range] = []
+    for first, last in sorted(pairs):
+        start = max(first, made[-1].stop) if made else first
+        made.append(range(start, max(start, last + 1)))
+    return made
 
 
 def read(fields: Sequence[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

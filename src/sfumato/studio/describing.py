@@ -4,7 +4,9 @@ A draft comes from names and types alone. Cells are shown only when the owner as
 error.
 """
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +21,7 @@ from sfumato.columns import KINDS, Category, Column
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema
 from sfumato.studio.desk import Studio
-from sfumato.studio.folder import NotHereError
+from sfumato.studio.folder import NotHereError, parse_schema, schema_text
 from sfumato.studio.pages import Form, page, reading, writing
 from sfumato.tables import open_table
 
@@ -32,6 +34,8 @@ _FIELDS = {
 }
 _NEEDED = {"real": ("low", "high"), "category": ("values",)}
 _MOST_LINES = 200  # columns of a form; wider schemas are edited as text
+_MOST_DRAFTED = 2000  # columns of a draft
+_VALUE = re.compile(r"|[+-]?[0-9.,]+(e[+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.].*|\S+@\S+|true|false", re.IGNORECASE)
 _MOST_SHOWN, _LONGEST_CELL = 10, 60
 
 
@@ -69,6 +73,11 @@ def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[Line]:
     return inside + [replace(_line(c), wrong={"kind": "the data lack this column"}) for c in absent]
 
 
+def headless(names: Sequence[str]) -> bool:
+    """Whether the names of the columns may be the first record: one looks like a value, or is there twice."""
+    return len(set(names)) < len(names) or any(_VALUE.fullmatch(name.strip()) for name in names)
+
+
 def _drafted_kind(of: pa.Field) -> str:
     text = schemas.draft(pa.schema([of]))
     return next((kind for kind in KINDS if f'\nkind = "{kind}"\n' in text), "")
@@ -87,8 +96,8 @@ def _text(value: object) -> str:
 
 def lines_from(form: Form) -> list[Line]:
     """The lines that a form holds."""
-    count = int(form.get("lines", "0")) if form.get("lines", "").isdigit() else 0
-    numbers = range(min(count, _MOST_LINES))
+    count = form.get("lines", "")
+    numbers = range(min(int(count), _MOST_LINES) if re.fullmatch("[0-9]{1,9}", count) else 0)
     return [
         Line(form.get(f"{i}.name", ""), form.get(f"{i}.kind", ""), {key: form.get(f"{i}.{key}", "") for key in _KEYS})
         for i in numbers
@@ -147,7 +156,7 @@ def _value(line: Line, key: str, before: Column | None) -> Any:
 def tables(studio: Studio, request: Request) -> Response:
     """The tables in the folder."""
     del request
-    return page(studio, "data_list.html", here="data", tables=studio.folder.tables())
+    return page(studio, "data_list.html", here="data", tables=studio.folder.tables(), unnamed=studio.folder.unnamed())
 
 
 def table(studio: Studio, request: Request) -> Response:
@@ -182,7 +191,7 @@ def save_text(studio: Studio, request: Request, form: Form) -> Response:
     """Write the schema that the text is, or say what is wrong with it."""
     name, text = request.path_params["name"], form.get("text", "").replace("\r\n", "\n")
     try:
-        Schema.from_toml(text)
+        parse_schema(text)
     except SchemaError as error:
         return _table(studio, name, status=422, text=text, wrong_text=str(error))
     return _write(studio, name, text)
@@ -196,9 +205,17 @@ def show_rows(studio: Studio, request: Request, form: Form) -> Response:
     opened = open_table(studio.folder.table(name))
     names = list(dict.fromkeys(opened.schema.names))[:_MOST_LINES]
     block = next(opened.blocks(names, _MOST_SHOWN), None)
-    columns = [] if block is None else [column.to_pylist() for column in block.columns]
-    cells = [["" if v is None else str(v)[:_LONGEST_CELL] for v in row] for row in zip(*columns, strict=True)]
-    return _table(studio, name, rows=cells, row_names=names)
+    columns = [] if block is None else block.columns
+    return _table(studio, name, rows=[list(map(_cell, row)) for row in zip(*columns, strict=True)], row_names=names)
+
+
+def _cell(cell: pa.Scalar) -> str:
+    """A cell in words, or that there are none: Arrow holds dates that Python does not have."""
+    try:
+        value = cell.as_py()
+    except (ArithmeticError, ValueError, pa.ArrowException):
+        return "(cannot be shown)"
+    return "" if value is None else str(value)[:_LONGEST_CELL]
 
 
 def _write(studio: Studio, name: str, text: str) -> Response:
@@ -209,11 +226,11 @@ def _write(studio: Studio, name: str, text: str) -> Response:
 def _saved(studio: Studio, name: str) -> tuple[str | None, Schema | None]:
     """The text of a table's schema, and the schema if it can be read."""
     try:
-        text = studio.folder.schema(name).read_text(encoding="utf-8")
-    except (NotHereError, OSError, UnicodeError):
+        text = schema_text(studio.folder.schema(name))
+    except (NotHereError, SchemaError):
         return None, None
     try:
-        return text, Schema.from_toml(text)
+        return text, parse_schema(text)
     except SchemaError:
         return text, None
 
@@ -221,16 +238,18 @@ def _saved(studio: Studio, name: str) -> tuple[str | None, Schema | None]:
 def _table(studio: Studio, name: str, status: int = 200, **facts: Any) -> Response:
     opened = open_table(studio.folder.table(name))
     text, schema = _saved(studio, name)
-    lines = lines_of(opened.schema, schema) if len(opened.schema.names) <= _MOST_LINES else []
+    width, described = len(opened.schema.names), 0 if schema is None else len(schema.columns)
     shared = {
         "name": name,
         "size": studio.folder.table(name).stat().st_size,
-        "types": {n: str(t) for n, t in zip(opened.schema.names, opened.schema.types, strict=True)},
-        "width": len(opened.schema.names),
+        "types": {f.name: str(f.type) for f in itertools.islice(opened.schema, _MOST_LINES)},
+        "width": width,
+        "headless": name.lower().endswith(".csv") and headless(opened.schema.names),
         "schema": schema,
         "kinds": {"real": "number", "flag": "yes or no", "category": "category", "id": "row label"},
-        "lines": lines,
-        "text": schemas.draft(opened.schema) if text is None else text,
+        "lines": lines_of(opened.schema, schema) if max(width, described) <= _MOST_LINES else [],
+        "text": schemas.draft(pa.schema(itertools.islice(opened.schema, _MOST_DRAFTED))) if text is None else text,
+        "drafted": _MOST_DRAFTED if text is None and width > _MOST_DRAFTED else None,
         "wrong": "" if text is None or schema is not None else "The schema beside the table cannot be read; see below.",
         "wrong_text": "",
         "wrong_rows": "",

@@ -1,18 +1,31 @@
 """The data folder: what is in it, and no way out of it.
 
 A name from a page is one name, not a path: what it stands for is resolved, links and all, and must lie in the folder.
-Hidden files and links that lead out are neither listed nor opened.
+Hidden files and links that lead out are neither listed nor opened. What is read whole is an ordinary file of bounded
+size: others may have left anything here.
 """
 
+import csv
+import io
+import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SchemaError, SfumatoError
+from sfumato.schema import Schema
 
 TABLES = (".csv", ".parquet")
+LARGEST_SCHEMA, LARGEST_MANIFEST = 4 << 20, 16 << 20  # bytes
+MOST_COLUMNS = 10_000  # of a CSV file: each takes several kB while it is opened, however short the rows are
+_HEADER = 1 << 23  # bytes in which a header ends
+_KEYS = re.compile(
+    r"""#.*|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[\w \t+-]+"""
+)  # comments, texts, names: leaves a key its dots
+_DEEPEST = 4  # dots of a key
 _NEW = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
@@ -50,11 +63,17 @@ class Folder:
         """The names of the releases that were made, by name."""
         return [name for name, path in _listed(self.out) if path.is_dir() and (path / "manifest.json").is_file()]
 
+    def unnamed(self) -> int:
+        """How many files are left out since their names are no text, which a page could not show or send back."""
+        return sum(not _is_text(path.name) for folder in {self.data, self.out} for path in folder.iterdir())
+
     def table(self, name: str) -> Path:
         """Where a table is."""
         path = _inside(self.data, name)
         if not path.is_file() or not _is_table(name):
             raise NotHereError("there is no such table in the folder")
+        if path.suffix.lower() == ".csv" and not _narrow(path):
+            raise SchemaError(f"{name} has more than {MOST_COLUMNS:,} columns: too many here, use the command line")
         return path
 
     def release(self, name: str) -> Path:
@@ -62,29 +81,37 @@ class Folder:
         path = _inside(self.out, name)
         if not path.is_dir():
             raise NotHereError("there is no such release in the folder")
+        if (path / "manifest.json").exists():
+            _ordinary((path / "manifest.json").stat(), LARGEST_MANIFEST)
         return path
 
     def has_schema(self, name: str) -> bool:
         """Whether a schema lies beside a table."""
         try:
-            return self.schema(name).is_file()
+            self.schema(name)
         except NotHereError:
             return False
+        return True
 
     def schema(self, name: str) -> Path:
-        """Where the schema of a table is."""
+        """Where the schema of a table is; ``read_schema`` reads it."""
         _check(name)
-        return _inside(self.data, schema_name(name))
+        path = _inside(self.data, schema_name(name))
+        _ordinary(path.stat(), LARGEST_SCHEMA)
+        return path
 
     def write_schema(self, name: str, text: str) -> None:
         """Write the schema of a table beside it, whole or not at all; a link in its place is replaced, not followed."""
         beside = self.table(name).parent == self.data
         if not beside:
             raise NotHereError("the table is a link into another folder: its schema is kept there, not here")
-        hidden = self.data / f".{schema_name(name)}.{secrets.token_hex(8)}"
+        place = self.data / schema_name(name)
+        if not _replaceable(place):
+            raise SchemaError(f"{place.name} beside the table is not a schema and stays as it is: rename one of them")
+        hidden = self.data / f".{place.name}.{secrets.token_hex(8)}"
         try:
             hidden.write_text(text, encoding="utf-8", newline="\n")
-            hidden.replace(self.data / schema_name(name))
+            hidden.replace(place)
         finally:
             hidden.unlink(missing_ok=True)
 
@@ -103,21 +130,84 @@ def schema_name(table: str) -> str:
     return f"{Path(table).stem}.toml"
 
 
+def schema_text(path: Path) -> str:
+    """The text of a schema, which may have become something else since it was found: a pipe is not waited for."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
+            _ordinary(os.fstat(handle), LARGEST_SCHEMA)
+            return file.read(LARGEST_SCHEMA).decode().replace("\r\n", "\n")
+    except (OSError, UnicodeError):
+        raise SchemaError("it cannot be read as UTF-8 text") from None
+
+
+def read_schema(path: Path) -> Schema:
+    """The schema in a file of the folder; errors name the file."""
+    try:
+        return parse_schema(schema_text(path))
+    except SchemaError as error:
+        raise SchemaError(f"{path.name}: {error}") from None
+
+
+def parse_schema(text: str) -> Schema:
+    """The schema that a text is. The time for a key of TOML grows with the square of its parts: no schema has many."""
+    chained = "." * _DEEPEST in _KEYS.sub("", text)
+    if len(text) > LARGEST_SCHEMA or chained or any(sign * 3 in text for sign in "\"'"):
+        raise SchemaError("not the text of a schema: it is too long, or its keys are, or it has texts of several lines")
+    return Schema.from_toml(text)
+
+
+def _replaceable(place: Path) -> bool:
+    """Whether nothing is lost with a file: it is a schema or the draft of one, empty, a link, or not there."""
+    if place.is_symlink() or not place.exists():
+        return True
+    try:
+        text = schema_text(place)
+        return not text.strip() or "[[columns]]" in text.splitlines() or bool(parse_schema(text))
+    except (NotHereError, SchemaError):
+        return False
+
+
+def _ordinary(state: os.stat_result, largest: int) -> None:
+    """Refuse what is no ordinary file, or one of more bytes."""
+    if not stat.S_ISREG(state.st_mode) or state.st_size > largest:
+        raise NotHereError(f"a file is not an ordinary one of at most {largest >> 20} MiB: it is not read")
+
+
 def _is_table(name: str) -> bool:
     return Path(name).suffix.lower() in TABLES
+
+
+def _narrow(path: Path) -> bool:
+    """Whether the header of a CSV file has a number of columns that can be opened."""
+    with path.open(encoding="latin-1", newline="") as file:
+        head = io.StringIO(file.read(_HEADER), newline="")
+    try:
+        return len(next((names for names in csv.reader(head) if names), ())) <= MOST_COLUMNS
+    except csv.Error:  # a name without an end
+        return False
 
 
 def _real(place: str | Path) -> Path:
     path = Path(place)
     if not path.is_dir():
         raise NotHereError(f"there is no folder {place}")
-    return path.resolve(strict=True)
+    found = path.resolve(strict=True)
+    if not _is_text(str(found)):
+        raise NotHereError("the folder's name, or that of one above it, is not UTF-8 text: rename it")
+    return found
 
 
 def _check(name: str) -> None:
     """Refuse what is no plain name."""
-    if not name or name.startswith(".") or any(sign in name for sign in ("\0", "/", "\\")):
+    signs = ("\0", "/", "\\")
+    if not name or name.startswith(".") or any(sign in name for sign in signs) or not _is_text(name):
         raise NotHereError("there is no such file in the folder")
+
+
+def _is_text(name: str) -> bool:
+    """Whether the bytes of a name are UTF-8; Python keeps others as surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _inside(folder: Path, name: str) -> Path:

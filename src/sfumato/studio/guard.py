@@ -4,9 +4,11 @@ Plain ASGI, around everything: no request reaches a page before it has passed he
 
 - ``Host`` must be our own address, so that a name that is made to point at 127.0.0.1 finds nothing (DNS rebinding).
 - The token in the printed address is good once; it is exchanged for a cookie that scripts and other sites cannot send.
+- Pages of other sites, or of other ports of this machine, are served nothing; they may lead to the printed address.
 - What changes something is a POST; its ``Origin`` and ``Sec-Fetch-Site`` must be ours, and its form holds a token of
   its own, which ``pages`` checks.
 - A body is counted as it arrives and refused at the first byte too many; nothing else has a body.
+- Whatever breaks behind it is answered with a page that says nothing, and with the same headers as every other one.
 """
 
 import hmac
@@ -26,6 +28,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
+_HTTP_PORT = 80  # which browsers leave out
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -61,11 +64,12 @@ def _same(offered: str, wanted: str) -> bool:
 
 
 class Guard:
-    """The middleware."""
+    """The application as others reach it."""
 
     def __init__(self, app: ASGIApp, keys: Keys, port: int) -> None:
         self._app, self._keys = app, keys
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        names = ("127.0.0.1", "localhost")
+        self._hosts = {f"{name}:{port}" for name in names} | (set(names) if port == _HTTP_PORT else set())
         self._cookie = f"sfumato-studio-{port}"  # browsers share cookies between the ports of a host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +77,7 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._http(scope, receive, _with_headers(send))
+            await _safely(self._http, scope, receive, _with_headers(send))
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -94,13 +98,13 @@ class Guard:
             return _page(403, "This is not the studio's address.", "Use the address that the command printed.")
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _page(405, "Only GET and POST are understood here.")
-        if scope["method"] == "POST":
-            if not self._own(headers):
-                return _page(403, "This request comes from another site.", "Nothing was changed.")
-        elif "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-            return _too_large()
-        length = headers.get("content-length", "0")
-        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > LARGEST_BODY:
+        post = scope["method"] == "POST"
+        if not (self._own(headers) if post else _from_here(scope, headers)):
+            text = "Nothing was changed. Type the studio's address into the browser yourself."
+            return _page(403, "This request comes from another site.", text)
+        length, largest = headers.get("content-length", "0"), LARGEST_BODY if post else 0
+        unsaid = "transfer-encoding" in headers and not post
+        if unsaid or not re.fullmatch("[0-9]{1,9}", length) or int(length) > largest:
             return _too_large()
         return None if self._known(headers) else self._welcome(scope)
 
@@ -128,17 +132,23 @@ class Guard:
         return response
 
 
+def _from_here(scope: Scope, headers: Headers) -> bool:
+    """Whether a GET is of our own pages or the owner's; a site that shows the printed address may lead there."""
+    site = headers.getlist("sec-fetch-site")  # browsers send it, and pages cannot change it
+    opens = scope["path"] == "/" and b"token=" in scope["query_string"]
+    return site in ([], ["same-origin"], ["none"]) or (opens and headers.getlist("sec-fetch-mode") == ["navigate"])
+
+
 def _page(status: int, title: str, text: str = "", *, refresh: bool = False) -> HTMLResponse:
     """A page without style, since nothing else may be loaded."""
     head = '<meta http-equiv="refresh" content="0; url=/">' if refresh else ""
     page = f'<!doctype html><html lang="en"><meta charset="utf-8">{head}<title>sfumato studio</title>'
-    return HTMLResponse(f"{page}<h1>{title}</h1><p>{text}</p>", status)
+    headers = {"Connection": "close"}  # nobody who is not known keeps a connection, and what still comes is not read
+    return HTMLResponse(f"{page}<h1>{title}</h1><p>{text}</p>", status, headers)
 
 
 def _too_large() -> Response:
-    response = _page(413, "This is more than the studio takes.", f"A form holds at most {LARGEST_BODY:,} bytes.")
-    response.headers["Connection"] = "close"  # what is still coming is not read
-    return response
+    return _page(413, "This is more than the studio takes.", f"A form holds at most {LARGEST_BODY:,} bytes.")
 
 
 async def _body(receive: Receive) -> bytes | None:
@@ -163,6 +173,24 @@ def _replayed(body: bytes) -> Receive:
         return next(iter(messages), {"type": "http.disconnect"})
 
     return receive
+
+
+async def _safely(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Call an application, and answer in its place if it breaks before it does; its error might hold a cell."""
+    last: Message = {}
+
+    async def sending(message: Message) -> None:
+        nonlocal last
+        last = message
+        await send(message)
+
+    try:
+        await app(scope, receive, sending)
+    except Exception:
+        if not last:
+            await _page(500, "This went wrong.", "Nothing more is shown, to keep cells private.")(scope, receive, send)
+        elif last["type"] == "http.response.start" or last.get("more_body"):
+            raise  # half an answer: the connection is cut
 
 
 def _with_headers(send: Send) -> Send:

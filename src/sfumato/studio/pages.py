@@ -27,6 +27,8 @@ Reader: TypeAlias = Callable[[Studio, Request], Response]
 Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
 
 SCREENS = (("data", "Data"), ("plan", "Plan"), ("release", "Release"), ("budget", "Budget"), ("explore", "Explore"))
+_HALF = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # surrogates: halves of a letter
+_TURNING = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")  # of writing from right to left
 _MOST_FIELDS = 10_000
 
 
@@ -37,11 +39,25 @@ def environment() -> Environment:
         loader=PackageLoader("sfumato.studio"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"size": size}
+    made.filters |= {"size": size, "kept": Kept}
     return made
+
+
+class Kept(str):
+    """A text that a form sends back as it is."""
+
+    __slots__ = ()
+
+
+def _shown(value: object) -> object:
+    """A text without what cannot be sent, and without what turns the letters around it; markup as it is."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return value.translate(_HALF if isinstance(value, Kept) else _HALF | _TURNING)
 
 
 def size(count: int) -> str:

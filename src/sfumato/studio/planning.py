@@ -26,6 +26,7 @@ from sfumato.planner import Plan
 from sfumato.schema import Schema
 from sfumato.studio.charts import Chart, Curve, finite
 from sfumato.studio.desk import Studio
+from sfumato.studio.folder import read_schema
 from sfumato.studio.limits import number, whole
 from sfumato.studio.pages import Form, page, reading, render, writing
 
@@ -243,7 +244,7 @@ def _schema(studio: Studio, name: str) -> Schema:
 @functools.lru_cache(maxsize=8)
 def _read(path: Path, changed: int, size: int) -> Schema:
     del changed, size
-    return Schema.read(path)
+    return read_schema(path)
 
 
 def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:

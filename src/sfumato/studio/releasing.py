@@ -24,8 +24,8 @@ from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pipeline import prospect
 from sfumato.releases.loading import load
 from sfumato.report import page as report_page
-from sfumato.schema import Schema
 from sfumato.studio.desk import Studio
+from sfumato.studio.folder import read_schema
 from sfumato.studio.jobs import Order, file_state
 from sfumato.studio.limits import check_memory, whole
 from sfumato.studio.pages import Form, page, reading, writing
@@ -139,7 +139,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
     graph = fields.get("unit") == "edge"
     table = fields.get("data", "")
     data = studio.folder.table(table)
-    schema = None if graph else Schema.read(studio.folder.schema(table))
+    schema = None if graph else read_schema(studio.folder.schema(table))
     recipe, guarantee, state = RECIPES[kind](fields), promise(fields), file_state(data)
     check_memory(recipe, schema)
     account = _account(studio, fields)

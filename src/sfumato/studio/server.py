@@ -1,15 +1,68 @@
 """The server: one socket on 127.0.0.1, and the address to open."""
 
+import asyncio
+import os
 import socket
+import sys
+import threading
+import time
 from dataclasses import dataclass
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import ParameterError
 from sfumato.studio.app import application
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
+
+TIMEOUT = 20.0  # seconds for a request to arrive
+MOST_WAITING = 64  # connections that wait for one
+_PATIENCE = 2.0  # seconds for pages to come back when the studio ends
+
+
+class Prompt(H11Protocol):
+    """A connection that is closed if a request is not there in time, head and body.
+
+    Those that wait are not counted against the owner: when there are many, the one that waits longest makes room.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._wait()
+        waiting = [(c._timer.when(), c) for c in self.connections if isinstance(c, Prompt) and c._timer is not None]
+        if len(waiting) > MOST_WAITING:
+            min(waiting, key=lambda pair: pair[0])[1]._late()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait on, until nothing of the request is missing."""
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._wait()
+        else:
+            self._stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing to wait for."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._timer = self._timer or self.loop.call_later(TIMEOUT, self._late)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def _late(self) -> None:
+        self._stop()
+        self.transport.abort()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +102,9 @@ class Server:
             log_level="warning",
             access_log=False,  # addresses hold the token
             server_header=False,
+            http=Prompt,
             ws="none",
-            limit_concurrency=64,
+            limit_concurrency=4 * MOST_WAITING,
             timeout_graceful_shutdown=2,
         )
         return uvicorn.Server(config)
@@ -62,3 +116,17 @@ class Server:
                 (answering or self.prepared()).run(sockets=[self.socket])
             finally:
                 self.studio.desk.close()
+                if threading.current_thread() is threading.main_thread():
+                    leave(_PATIENCE)
+
+
+def leave(patience: float) -> None:
+    """End the process at once if threads do not end within so many seconds: Python would wait for them for good."""
+    until = time.monotonic() + patience
+    others = [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
+    for thread in others:
+        thread.join(max(0.0, until - time.monotonic()))
+    if any(thread.is_alive() for thread in others):
+        sys.stderr.write("sfumato: a page did not come back; the studio ends without it\n")
+        sys.stderr.flush()
+        os._exit(1)
