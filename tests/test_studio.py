@@ -18,9 +18,9 @@ import pytest
 from sfumato import planner
 from sfumato.cli import main
 from sfumato.columns import Category, Flag, Id, Real
-from sfumato.errors import LedgerError, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
-from sfumato.ledger import Account, Ledger
+from sfumato.ledger import Ledger
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release_to
 from sfumato.releases.loading import load
@@ -458,19 +458,20 @@ def confirmed(visitor, fields, meanwhile=lambda: None):
     return visitor.send("/release/start", {"order": key, "confirmed": "yes"})
 
 
-def test_what_is_charged_is_what_was_confirmed_or_nothing(visitor, folder):
-    def spend():
-        account = visitor.studio.ledger().account("people")
-        release_to(
-            folder / "other.release",
-            folder / "people.csv",
-            schema=SCHEMA,
-            mechanism=Sketch(dimension=2),
-            guarantee=Guarantee(epsilon=1.0, unit="attribute"),
-            ledger=account,
-        )
+def spend(visitor, folder, table):
+    """Another process that charges the same dataset."""
+    release_to(
+        folder / "other.release",
+        folder / table,
+        schema=SCHEMA,
+        mechanism=Sketch(dimension=2),
+        guarantee=Guarantee(epsilon=1.0, unit="attribute"),
+        ledger=visitor.studio.ledger().account("people"),
+    )
 
-    confirmed(visitor, SKETCH, spend)
+
+def test_what_is_charged_is_what_was_confirmed_or_nothing(visitor, folder):
+    confirmed(visitor, SKETCH, lambda: spend(visitor, folder, "people.csv"))
     visitor.studio.desk.job.join()
     told = visitor.get("/release/state").json()
     assert told["state"] == "failed"
@@ -630,7 +631,8 @@ def test_the_stop_button_stops_and_one_release_is_made_at_a_time(visitor, folder
     assert begun.wait(20)
     assert visitor.get("/release/state").json()["state"] == "running"
     assert "being made" in visitor.get("/release").text
-    (other,) = re.findall(r'name="order" value="([^"]+)"', visitor.send("/release/price", SKETCH).text)
+    second = visitor.send("/release/price", fields | {"name": "second.release"}).text
+    (other,) = re.findall(r'name="order" value="([^"]+)"', second)
     refused = visitor.send("/release/start", {"order": other, "confirmed": "yes"})
     assert refused.status_code == 400
     assert "being made" in refused.text
@@ -686,11 +688,12 @@ def test_a_release_that_ends_before_noise_is_drawn_says_how_to_get_its_price_bac
 
 
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):
-    visitor.release(SKETCH)
-    Schema((Real("age", 0, 100),)).write(folder / "people.toml")
-    told = visitor.release(SKETCH | {"name": "second.release"})
-    assert told["state"] == "failed"
-    assert "another schema" in told["message"]
+    (folder / "others.csv").write_bytes((folder / "people.csv").read_bytes())
+    confirmed(visitor, SKETCH, lambda: spend(visitor, folder, "others.csv"))
+    visitor.studio.desk.job.join()
+    told = visitor.get("/release/state").json()
+    assert (told["state"], told["spent"]) == ("failed", "Nothing was spent.")
+    assert "another file" in told["message"]
     assert len(visitor.studio.datasets()[0].releases) == 1
 
 
@@ -798,17 +801,16 @@ def test_a_page_does_not_wait_long_for_a_ledger_that_another_program_locks(visit
     assert releasing.order_of(visitor.studio, SKETCH).account.ledger.journal._wait == 60
 
 
-def test_a_refusal_of_the_ledger_is_shown_with_what_to_do(visitor, monkeypatch):
-    def refuse(*_):
-        raise LedgerError("this file is accounted for as 'others' already")
-
-    monkeypatch.setattr(Account, "price", refuse)
-    answer = visitor.send("/release/price", SKETCH)
+def test_a_refusal_of_the_ledger_is_shown_with_what_to_do(visitor):
+    visitor.release(SKETCH)
+    visitor.studio.ledger().add_dataset("others", Guarantee(epsilon=9.0, unit="attribute"))
+    answer = visitor.send("/release/price", SKETCH | {"dataset": "others", "name": "second.release"})
     assert answer.status_code == 422
-    assert "accounted for as &#39;others&#39; already" in answer.text
+    assert "accounted for as &#39;people&#39; already" in answer.text
     assert "enter a dataset of its own" in answer.text
     assert "<details open><summary>Exceptions" in answer.text
-    assert "enter a dataset of its own" not in visitor.send("/release/price", SKETCH | {"epsilon": "0"}).text
+    wrong = visitor.send("/release/price", SKETCH | {"epsilon": "0", "name": "second.release"})
+    assert "enter a dataset of its own" not in wrong.text
 
 
 def test_the_ledger_is_verified_and_tampering_is_seen(visitor):

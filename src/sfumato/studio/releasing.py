@@ -224,9 +224,10 @@ def start(studio: Studio, request: Request, form: Form) -> Response:
 def job_page(studio: Studio, request: Request) -> Response:
     """How far the release is."""
     del request
-    if studio.desk.job is None:
+    job = studio.desk.job
+    if job is None:
         return RedirectResponse("/release", 303)
-    return page(studio, "job.html", here="release", job=studio.desk.job.facts())
+    return page(studio, "job.html", here="release", job=job.facts(), accounted=job.order.account is not None)
 
 
 def job_state(studio: Studio, request: Request) -> Response:
