@@ -864,6 +864,8 @@ def test_the_package_carries_what_the_pages_load():
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "jinja2"])
 def test_without_its_packages_the_command_says_what_to_install(folder, capsys, monkeypatch, package):
     for name in [n for n in sys.modules if n.startswith(("sfumato.studio.", f"{package}."))]:
+        if name.startswith("sfumato."):
+            monkeypatch.setattr(name, sys.modules[name])  # the package names the same modules again afterwards
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["studio", "--data", str(folder)]) == 2
