@@ -40,8 +40,8 @@ lint: $(VENV)/dev ## ruff
 types: $(VENV)/dev ## mypy, strict
 	@$(BIN)/mypy
 
-test: lint types ## lint, types and tests
-	@$(BIN)/python -m pytest
+test: lint types ## lint, types and tests, on all cores
+	@$(BIN)/python -m pytest -n auto
 
 slow: $(VENV)/dev ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
