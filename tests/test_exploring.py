@@ -1,11 +1,9 @@
 """The Explore screen: what each kind of release can be asked, answers as the release gives them, and bounds on all."""
 
-import asyncio
 import dataclasses
 import json
 import math
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,10 +18,11 @@ from sfumato.pipeline import release
 from sfumato.report.markup import number
 from sfumato.schema import Schema
 from sfumato.studio import asked, exploring
-from sfumato.studio.app import application
 from sfumato.studio.asked import Choice, Number, Positions, Whole, read
+from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder
-from sfumato.studio.server import Server
+from sfumato.studio.guard import Keys
+from visiting import Visitor
 
 _ASKED = {
     "records": ["nearest", "distance", "clusters"],
@@ -219,16 +218,8 @@ def test_many_wide_ranges_take_no_more_than_one():
 
 def visit(folder, *lines):
     """What a browser that has been let in is shown."""
-    server = Server.of(Folder.of(folder), None)
-    with server.socket:
-        app, address = application(server.studio, server.port), f"http://127.0.0.1:{server.port}"
-
-    async def visited():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=address) as client:
-            await client.get(f"/?token={server.studio.keys.token}")
-            return [await client.get(line) for line in lines]
-
-    return asyncio.run(visited())
+    visitor = Visitor(Studio(Folder.of(folder), None, Keys()))
+    return [visitor.get(line) for line in lines]
 
 
 @pytest.fixture
