@@ -89,7 +89,7 @@ def run_one(experiment: Experiment, wish: Wish) -> dict[str, Any]:
 
 def _missing(experiment: Experiment, missing: Sequence[str]) -> str:
     left = f"{experiment.stand_in} stands in" if experiment.stand_in else "left out"
-    return f"{', '.join(missing)} is not in the data folder: {left}."
+    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not in the data folder: {left}."
 
 
 def machine() -> str:
