@@ -58,6 +58,14 @@ def square(triangle: Floats, dim: int) -> Floats:
     return np.asarray(above + above.T + np.diag(triangle[:dim]))
 
 
+@lru_cache(maxsize=2)
+def _places(dim: int) -> NDArray[np.intp]:
+    """Rows and columns of the numbers of a triangle: the diagonal, then what lies above it."""
+    found = np.concatenate([np.diag_indices(dim), np.triu_indices(dim, 1)], axis=1)
+    found.setflags(write=False)
+    return found
+
+
 # ---- noise on every number ------------------------------------------------------------------------------------------
 
 
@@ -124,7 +132,7 @@ class Noisy:
         weights = (np.outer(*lifted) + np.outer(*lifted[::-1])) / 2
         if value is not None:
             weights[-1, -1] -= value / self.anchor**2
-        place = np.concatenate([np.diag_indices(self.dim + 1), np.triu_indices(self.dim + 1, 1)], axis=1)
+        place = _places(self.dim + 1)
         diagonal = np.arange(self.published.size) <= self.dim
         across = math.sqrt(2) if self.law.kind == "gaussian" else 2.0
         shares = (weights[place[0], place[1]] * np.where(diagonal, 1.0, across))[self.published]

@@ -52,8 +52,12 @@ class Setting:
     @property
     def schema(self) -> Schema:
         """The cube."""
-        half = self.longest / math.sqrt(self.columns)
-        return Schema.reals(self.columns, low=-half, high=half)
+        return _cube(self.columns, self.longest / math.sqrt(self.columns))
+
+
+@functools.lru_cache(maxsize=4)
+def _cube(columns: int, half: float) -> Schema:
+    return Schema.reals(columns, low=-half, high=half)
 
 
 @dataclass(frozen=True, slots=True)
