@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.cluster import KMeans
 
+from blobs import EPSILON, Blobs, element_wise, noisy, projection
+from dhaliwal import published_variance
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
 from sfumato import profile
@@ -108,11 +109,6 @@ THEOREM_5 = Erratum(
 )
 
 
-def printed_variance(squared: float, k: int, variance: float) -> float:
-    """Claim 7 as it stands."""
-    return 2 * squared**2 / k + 2 * k * (7 * variance**2 - variance) + 4 * variance * squared
-
-
 def claim_7(setting: Setting) -> Iterator[Part]:
     """Printed, true and simulated variances."""
     rows, squared = [], 16.0
@@ -120,7 +116,7 @@ def claim_7(setting: Setting) -> Iterator[Part]:
         rng, count = setting.rng(f"{k} {scale}"), 100_000
         seen = Measured.of(pieces(("gaussian", 16, k), "laplace", count, rng).errors(squared, scale) ** 2)
         true = distance_variance(squared, NoiseLaw("laplace", scale), Geometry("gaussian", 16, k))
-        printed = printed_variance(squared, k, scale**2)
+        printed = published_variance(squared, scale**2, k)
         rows.append([k, scale, printed, true, seen, printed / true, 2 * k * (7 * scale**4 - scale**2)])
     header = ("k", "sigma", "printed", "true", "simulated", "printed / true", "printed part of the noise alone")
     yield Table("variance", header, rows)
@@ -140,29 +136,16 @@ CLAIM_7 = Erratum(
 )
 
 
-def accuracy(rows: Floats, side: NDArray[np.int64], seed: int) -> float:
-    """Of k-means with two clusters."""
-    found = KMeans(2, n_init=1, random_state=seed).fit_predict(rows)
-    return float(max(np.mean(found == side), np.mean(found != side)))
-
-
-def blobs(d: int, rng: np.random.Generator, count: int = 400) -> tuple[Floats, NDArray[np.int64]]:
-    """Two isotropic blobs of standard deviation 1 whose centres are 4 apart."""
-    side = np.arange(count) % 2
-    return side[:, None] * np.full(d, 4 / math.sqrt(d)) + rng.standard_normal((count, d)), side
-
-
 def table_1(setting: Setting) -> Iterator[Part]:
     """Accuracy after projection alone, of the mechanism as published, and with the identity."""
     rows, repeats = [], setting.often(150, 100)
     for d, k, published in TABLE_1:
         rng, found = setting.rng(f"blobs {d}"), np.empty((repeats, 3))
         for i in range(repeats):
-            data, side = blobs(d, rng)
-            image = data @ rng.standard_normal((d, k)) / math.sqrt(k)
-            noisy = image + rng.laplace(0, 2 * math.sqrt(k) / 4, image.shape)
-            found[i, :2] = [accuracy(each, side, i) for each in (image, noisy)]
-            found[i, 2] = accuracy(data + rng.laplace(0, 0.25, data.shape), side, i) if i < 10 else math.nan
+            drawn = Blobs.drawn(d, rng, 400)
+            image = drawn.rows @ projection(d, k, rng)
+            found[i, :2] = [drawn.accuracy(each) for each in (image, noisy(image, element_wise(k), rng))]
+            found[i, 2] = drawn.accuracy(noisy(drawn.rows, 1 / EPSILON, rng)) if i < 10 else math.nan
         reached = [Measured.share(int((found[:, j] >= published).sum()), repeats) for j in (0, 1)]
         means = Measured.of(found[:, 0]), Measured.of(found[:, 1]), Measured.of(found[:10, 2])
         rows.append([f"d = {d}, k = {k}", published, *means[:2], *reached, means[2]])

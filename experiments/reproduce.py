@@ -58,7 +58,7 @@ class Wish:
 
     def setting(self, name: str) -> Setting:
         """The setting of an experiment."""
-        return Setting(name, self.out, self.data, self.quick, self.seed)
+        return Setting(name, self.out, self.data, self.quick, self.seed, lambda text: say(f"    {name}: {text}"))
 
 
 def chosen(papers: Sequence[Paper], name: str) -> list[Experiment]:

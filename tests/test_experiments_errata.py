@@ -15,6 +15,8 @@ import errata_peers
 import errata_rows
 import errata_surveys
 import errata_synthetic
+from blobs import Blobs
+from dhaliwal import published_variance
 from page import Measured, Setting, Table, markdown
 from sfumato.audit import answers
 from sfumato.audit.examining import Effort, examine
@@ -96,17 +98,16 @@ def test_claim_7_is_short_of_the_simulated_variance_and_the_right_formula_is_not
         assert true == pytest.approx(512 / k + 14 * k * scale**4 + 128 * scale**2)
         assert printed < true
     assert seen.value - printed > 6 * seen.error
-    assert errata_rows.printed_variance(0.0, 2, 0.1) < 0
-    assert errata_rows.printed_variance(16.0, 20, 1.0) == pytest.approx(25.6 + 240 + 64)  # as the claim stands
+    assert published_variance(0.0, 0.1, 2) < 0
+    assert published_variance(16.0, 1.0, 20) == pytest.approx(25.6 + 240 + 64)  # as the claim stands
 
 
 def test_blobs_of_table_1_are_4_apart_and_projection_loses_what_it_should():
     rng = np.random.default_rng(1)
-    data, side = errata_rows.blobs(10, rng, 4000)
-    gap = data[side == 1].mean(axis=0) - data[side == 0].mean(axis=0)
-    assert np.linalg.norm(gap) == pytest.approx(4, abs=0.15)
-    assert errata_rows.accuracy(data, side, 0) == pytest.approx(stats.norm.cdf(2), abs=0.01)
-    lost = [errata_rows.accuracy(data[:400] @ rng.standard_normal((10, 3)), side[:400], 0) for _ in range(40)]
+    drawn = Blobs.drawn(10, rng, 4000)
+    assert np.linalg.norm(drawn.line) == pytest.approx(4, abs=0.15)
+    assert drawn.accuracy(drawn.rows) == pytest.approx(stats.norm.cdf(2), abs=0.01)
+    lost = [drawn.accuracy(drawn.rows @ rng.standard_normal((10, 3))) for _ in range(40)]
     assert np.mean(lost) < 0.9082 - 0.08  # published, with noise
 
 

@@ -136,6 +136,12 @@ def test_fresh_projections_are_planned_when_the_promise_allows_them():
     assert fresh.mechanism.prepare(Schema.reals(300, low=0, high=1), fresh.guarantee).fresh
 
 
+@pytest.mark.parametrize(("epsilon", "distance"), [(1e-300, 1.0), (1.0, 1e308), (1.0, 1e-320)])
+def test_numbers_that_no_variance_can_bear_are_refused(epsilon, distance):
+    with pytest.raises(ParameterError, match="must be between"):
+        plan(columns=5, rows=10, guarantee=Guarantee(epsilon=epsilon, unit="attribute"), distance=distance)
+
+
 def test_one_column_can_be_planned_for():
     made = plan(columns=1, rows=100, guarantee=Guarantee(epsilon=1.0, unit="attribute"), distance=0.5)
     assert made.best.standard_error(0.5) >= 0

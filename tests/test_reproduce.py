@@ -129,6 +129,21 @@ def test_a_folder_that_is_none_is_refused(capsys, tmp_path):
     assert "not a folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("given", "said"), [("--seed=-1", "seed=-1"), ("--jobs=0", "jobs=0"), ("--out={}", "--out")])
+def test_odd_options_are_refused_before_anything_is_run(given, said, capsys, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    assert main(["reproduce", "blocki-ridge", "--quick", given.format(tmp_path / "file")]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_experiments_say_how_far_they_are(wish, capsys):
+    wish.setting("dice").told("half of it")
+    assert capsys.readouterr().err == "    dice: half of it\n"
+
+
 def test_without_a_name_experiments_are_listed(capsys):
     assert main(["reproduce"]) == 0
     listed = capsys.readouterr().out

@@ -21,6 +21,7 @@ from sfumato.schema import Schema
 
 _SUMMED: tuple[Purpose, ...] = ("covariance", "learning", "cuts")
 _GOOD = 0.25  # relative error that advice aims at
+_DISTANCES, _EPSILONS = (1e-30, 1e30), (1e-9, 1e9)  # beyond, variances are no doubles any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,8 @@ def ask(
         check.whole(1, rows=rows)
     domain = _domain(schema, columns, purpose, guarantee, rows, distance)
     wanted = distance if distance is not None else _typical(domain, purpose)
-    check.positive(distance=wanted)
+    check.between(*_DISTANCES, distance=wanted)
+    check.between(*_EPSILONS, epsilon=guarantee.epsilon)
     largest = domain.dim if largest_dimension is None else largest_dimension
     check.whole(1, largest_dimension=largest)
     return Request(schema, domain, guarantee, purpose, rows, wanted, largest)

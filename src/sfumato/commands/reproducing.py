@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sfumato import check
 from sfumato.commands.parsing import command, tell
 from sfumato.errors import MissingDependency, ParameterError
 
@@ -28,6 +29,8 @@ def add_reproduce(commands: Any) -> None:
 def _reproduce(options: argparse.Namespace) -> None:
     runner, root = _runner()
     papers = runner.catalogue()
+    check.whole(1, jobs=options.jobs)
+    check.whole(0, seed=options.seed)
     if options.name is None:
         tell(options, {p.name: [e.name for e in p.experiments] for p in papers}, _listed(papers))
         return
@@ -38,6 +41,8 @@ def _reproduce(options: argparse.Namespace) -> None:
     if data is not None and not data.is_dir():
         raise ParameterError(f"{data} is not a folder: give --data the folder of the data sets, or leave it out")
     out = options.out or root / ("reproduced" if options.quick else "docs")
+    if out.exists() and not out.is_dir():
+        raise ParameterError(f"{out} is not a folder: give --out the folder that the pages go to")
     wish = runner.Wish(out, data, options.quick, options.jobs, options.seed)
     found = runner.reproduce(options.name, wish, papers)
     shown = "" if options.name == "all" else "\n\n".join(b for kept in found for b in runner.section(kept)) + "\n\n"

@@ -80,7 +80,8 @@ class Sketch:
         _check_possible(self, guarantee)
         encoding = schema.encoding
         dimension = encoding.dim if self.dimension is None else self.dimension
-        check.between(1, MOST_NUMBERS, dimension=dimension)
+        if dimension > MOST_NUMBERS:
+            raise check.fail("dimension", dimension, f"at most {MOST_NUMBERS:,}, which is what a release can hold")
         seed = secrets.randbits(128) if self.seed is None else self.seed
         projection = Projection(
             family=self.family, dim_in=encoding.dim, dim_out=dimension, seed=seed, sparsity=self.sparsity

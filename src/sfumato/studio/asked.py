@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ _PART = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Field(ABC):
     """A field of a form. What ``read`` cannot take it refuses with a ParameterError that says what it takes."""
 
     name: str
@@ -25,9 +26,9 @@ class Field:
     default: str
     hint: str = ""
 
+    @abstractmethod
     def read(self, text: str) -> Any:
         """The value that a text stands for."""
-        raise NotImplementedError
 
     def plain(self) -> dict[str, Any]:
         """For a template."""

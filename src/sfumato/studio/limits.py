@@ -10,7 +10,6 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.rows import MEMORY
 from sfumato.schema import Schema
-from sfumato.studio import pages
 from sfumato.studio.pages import Form
 
 _RANGES = {"epsilon": (1e-6, 1e6), "delta": (1e-100, 1.0)}
@@ -22,7 +21,11 @@ _PER_ENTRY = 32  # bytes of a dense matrix: the numbers, those on the lattice, a
 
 def number(fields: Form, name: str, default: float | None = None) -> float | None:
     """A number of a form that computations can bear; the default where the field is empty."""
-    found = pages.number(fields, name, default)
+    text = fields.get(name, "").strip()
+    try:
+        found = float(text) if text else default
+    except ValueError:
+        raise ParameterError(f"{name} must be a number") from None
     low, high = _RANGES.get(name, _RANGE)
     if found is not None and found > 0 and not low <= found <= high:
         raise ParameterError(f"{name} must be between {low:g} and {high:g}")
@@ -31,7 +34,11 @@ def number(fields: Form, name: str, default: float | None = None) -> float | Non
 
 def whole(fields: Form, name: str, default: int | None = None) -> int | None:
     """A whole number of a form, of a size that computations can bear; the default where the field is empty."""
-    found = pages.whole(fields, name, default)
+    text = fields.get(name, "").strip()
+    try:
+        found = int(text) if text else default
+    except ValueError:
+        raise ParameterError(f"{name} must be a whole number") from None
     if found is not None and found > _MOST:
         raise ParameterError(f"{name} must be at most {_MOST:,}")
     return found

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.studio.charts import share
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import NotHereError
@@ -136,25 +136,3 @@ def _refused(studio: Studio, status: int, text: str, *, as_json: bool) -> Respon
     if as_json:
         return JSONResponse({"error": text}, status)
     return page(studio, "error.html", status, text=text)
-
-
-def number(fields: Form, name: str, default: float | None = None) -> float | None:
-    """A number of a form; the default where the field is empty."""
-    text = fields.get(name, "").strip()
-    if not text:
-        return default
-    try:
-        return float(text)
-    except ValueError:
-        raise ParameterError(f"{name} must be a number") from None
-
-
-def whole(fields: Form, name: str, default: int | None = None) -> int | None:
-    """A whole number of a form; the default where the field is empty."""
-    text = fields.get(name, "").strip()
-    if not text:
-        return default
-    try:
-        return int(text)
-    except ValueError:
-        raise ParameterError(f"{name} must be a whole number") from None
