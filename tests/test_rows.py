@@ -1,6 +1,9 @@
 """Blocks and engines: where blocks begin depends on what is public alone, and never on who works on them."""
 
 import pickle
+import threading
+import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -78,6 +81,29 @@ def test_a_range_of_blocks_begins_where_a_block_does(tmp_path):
     assert list(LocalRows(part, first=3 * 327).map(lambda position, block: (position, block.sum()))) == whole[3:8]
     with pytest.raises(ParameterError, match="begins with a block"):
         blocks.within(5, 400)
+
+
+def test_a_stream_of_blocks_may_be_ended_by_one_of_its_own_threads():
+    """As the collector of Python does at times, after an error has left the stream behind."""
+    rows = LocalRows(replace(Blocks.of(open_table(DATA[:10]), TERMS["schema"]), size=1), threads=2)
+    suspended, ended = threading.Event(), []
+
+    def one(position, block):
+        if position == 1:
+            assert suspended.wait(60)
+            stream.close()
+            ended.append(threading.current_thread())
+        return position
+
+    stream = rows.map(one)
+    assert next(stream) == 0
+    suspended.set()
+    deadline = time.monotonic() + 60
+    while not ended and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ended, "the stream did not end"
+    assert ended[0] is not threading.main_thread()
+    assert next(stream, None) is None
 
 
 def test_totals_travel_in_halves():

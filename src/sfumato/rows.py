@@ -6,6 +6,7 @@ them public, and never on the engine, so every engine hands out the same blocks.
 threads and come back in order; at most a handful exist at once, so that memory does not grow with the number of rows.
 """
 
+import contextlib
 import os
 import re
 from collections import deque
@@ -169,7 +170,10 @@ class LocalRows:
         def one(position: int, block: Any) -> Result:
             return function(position, encode(block))
 
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
+        # Left early, this may be ended by the collector in one of the threads themselves: so they are not waited for.
+        pool = ThreadPoolExecutor(self.threads)
+        with threadpool_limits(1, user_api="blas"), contextlib.ExitStack() as stack:
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             waiting: deque[tuple[int, Future[Result]]] = deque()
             position = self.first
             for block in blocks:
