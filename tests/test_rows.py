@@ -1,9 +1,9 @@
 """Blocks and engines: where blocks begin depends on what is public alone, and never on who works on them."""
 
+import gc
 import pickle
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from sfumato.pipeline import release, release_to
 from sfumato.rows import Blocks, LocalRows, block_rows, memory_size
 from sfumato.secret import Secret
 from sfumato.tables import open_table
+from sfumato.threads import in_order
 
 SCHEMA = sf.Schema.reals(4, low=0, high=1)
 DATA = np.random.default_rng(1).random((5000, 4))
@@ -83,19 +84,18 @@ def test_a_range_of_blocks_begins_where_a_block_does(tmp_path):
         blocks.within(5, 400)
 
 
-def test_a_stream_of_blocks_may_be_ended_by_one_of_its_own_threads():
+def test_a_stream_may_be_ended_by_one_of_its_own_threads():
     """As the collector of Python does at times, after an error has left the stream behind."""
-    rows = LocalRows(replace(Blocks.of(open_table(DATA[:10]), TERMS["schema"]), size=1), threads=2)
     suspended, ended = threading.Event(), []
 
-    def one(position, block):
-        if position == 1:
+    def one(number):
+        if number == 1:
             assert suspended.wait(60)
             stream.close()
             ended.append(threading.current_thread())
-        return position
+        return number
 
-    stream = rows.map(one)
+    stream = in_order(one, ((i,) for i in range(10)), 2)
     assert next(stream) == 0
     suspended.set()
     deadline = time.monotonic() + 60
@@ -203,28 +203,32 @@ def test_entries_that_are_stored_twice_are_added_up_first():
 
 
 def written_until(monkeypatch, most):
-    """Let so many writes to the disk succeed; the list grows with each that is tried."""
-    calls, real = [], parquetfile._Hashed.write
+    """Let so many writes to the disk succeed; the lists grow with each that is tried and each that fails."""
+    tried, failed, real = [], [], parquetfile._Hashed.write
 
     def write(self, content):
-        calls.append(len(content))
-        if len(calls) > most:
+        tried.append(len(content))
+        if len(tried) > most and not self.given_up:
+            failed.append(len(content))
             raise OSError(28, "No space left on device")
         return real(self, content)
 
     monkeypatch.setattr(parquetfile._Hashed, "write", write)
-    return calls
+    return tried, failed
 
 
 def test_a_disk_that_fills_up_leaves_nothing_and_says_so(tmp_path, monkeypatch):
     """Wherever it happens: at once, while later blocks wait to be written, or with the last bytes of the file."""
     data, small = np.tile(DATA, (12, 1)), Local(memory=1 << 20)
     with monkeypatch.context() as patched:
-        calls = written_until(patched, 10**9)
+        calls, _ = written_until(patched, 10**9)
         release_to(tmp_path / "whole", data, engine=small, **TERMS)
     for most in (0, 1, len(calls) // 2, len(calls) - 1):
         with monkeypatch.context() as patched:
-            written_until(patched, most)
+            _, failed = written_until(patched, most)
             with pytest.raises(ReleaseError, match=r"No space left on device.*nothing was left"):
                 release_to(tmp_path / "r", data, engine=small, **TERMS)
+            before = len(failed)
+            gc.collect()
+            assert len(failed) == before, "a file that was given up was written to when it was collected"
         assert [p.name for p in tmp_path.iterdir()] == ["whole"]

@@ -9,11 +9,8 @@ characters of cells. Where there are others for longer than a block, the rest of
 """
 
 import codecs
-import os
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -23,6 +20,7 @@ import pyarrow.csv as pv
 
 from sfumato import cells
 from sfumato.columns import Real
+from sfumato.threads import in_order, usual
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -50,16 +48,10 @@ def read(path: Path, columns: Sequence[str], reals: Mapping[str, Real], width: i
     A cell that is no number is null or NaN. Memory is bounded whatever the number of rows.
     """
     how = _Reading.of(columns, reals, empty_rows=width == 1)
-    threads = min(4, os.cpu_count() or 1)
-    with path.open("rb") as file, ThreadPoolExecutor(threads) as pool:
+    with path.open("rb") as file:
         pieces = _Pieces(file, min(_BLOCK, max(_PIECE, _CELLS * width)))
-        waiting: deque[Future[list[pa.RecordBatch]]] = deque()
-        for piece in pieces:
-            waiting.append(pool.submit(how.piece, pieces.header, piece))
-            if len(waiting) > threads:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+        for batches in in_order(how.piece, ((pieces.header, piece) for piece in pieces), usual()):
+            yield from batches
         if pieces.rest:
             yield from how.stream(_Joined(pieces.header + pieces.rest, file))
 

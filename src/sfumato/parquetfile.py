@@ -123,7 +123,8 @@ class ParquetSink:
                     batch.result()
                 self._writer.close()
         finally:
-            with contextlib.suppress(OSError, pa.ArrowException):  # after another error, which is the one to know of
+            self._file.given_up = True  # closed again after an error, Arrow must not come upon another one
+            with contextlib.suppress(OSError, pa.ArrowException):
                 self._writer.close()
             self._file.close()
         if kind is not None:
@@ -135,6 +136,7 @@ class _Hashed(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         self._raw, self.digest, self.size = path.open("wb"), hashlib.sha256(), 0
+        self.given_up = False  # then what is written goes nowhere
 
     def writable(self) -> bool:
         return True
@@ -143,6 +145,8 @@ class _Hashed(io.RawIOBase):
         return self.size
 
     def write(self, data: Any) -> int:
+        if self.given_up:
+            return len(data)
         self.digest.update(data)
         self.size += len(data)
         return self._raw.write(data)

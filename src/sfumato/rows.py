@@ -6,12 +6,8 @@ them public, and never on the engine, so every engine hands out the same blocks.
 threads and come back in order; at most a handful exist at once, so that memory does not grow with the number of rows.
 """
 
-import contextlib
-import os
 import re
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -26,6 +22,7 @@ from sfumato.errors import ParameterError
 from sfumato.lattice import Total
 from sfumato.schema import Schema
 from sfumato.tables import Table
+from sfumato.threads import in_order, usual
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -142,7 +139,7 @@ class LocalRows:
         self, blocks: Blocks, *, first: int = 0, progress: Progress = ignore, threads: int | None = None
     ) -> None:
         self.blocks, self.first, self.progress = blocks, first, progress
-        self.threads = threads or min(4, _cores())
+        self.threads = threads or usual()
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
         """Run over the blocks with a few threads; NumPy and BLAS release the interpreter while they work."""
@@ -167,23 +164,17 @@ class LocalRows:
         sparse = isinstance(function, SparseToo) and self.blocks.missing is not None
         blocks, encode = (self.blocks.sparse(), self.blocks.plain) if sparse else (self.blocks, self.blocks.encode)
 
-        def one(position: int, block: Any) -> Result:
-            return function(position, encode(block))
+        def one(position: int, block: Any) -> tuple[int, Result]:
+            return block.shape[0], function(position, encode(block))
 
-        # Left early, this may be ended by the collector in one of the threads themselves: so they are not waited for.
-        pool = ThreadPoolExecutor(self.threads)
-        with threadpool_limits(1, user_api="blas"), contextlib.ExitStack() as stack:
-            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-            waiting: deque[tuple[int, Future[Result]]] = deque()
+        def calls() -> Iterator[tuple[int, Any]]:
             position = self.first
             for block in blocks:
-                rows = block.shape[0]
-                waiting.append((rows, pool.submit(one, position, block)))
-                position += rows
-                if len(waiting) > self.threads:
-                    yield _finished(*waiting.popleft())
-            while waiting:
-                yield _finished(*waiting.popleft())
+                yield position, block
+                position += block.shape[0]
+
+        with threadpool_limits(1, user_api="blas"):
+            yield from in_order(one, calls(), self.threads)
 
 
 class TableRows(LocalRows):
@@ -193,12 +184,3 @@ class TableRows(LocalRows):
         self, table: Table, schema: Schema, *, progress: Progress = ignore, threads: int | None = None
     ) -> None:
         super().__init__(Blocks.of(table, schema), progress=progress, threads=threads)
-
-
-def _finished(rows: int, future: "Future[Result]") -> tuple[int, Result]:
-    return rows, future.result()
-
-
-def _cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

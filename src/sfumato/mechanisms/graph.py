@@ -14,10 +14,7 @@ An endpoint pair with no other edge attains it. What doubles do to this is not p
 
 import functools
 import math
-import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +32,7 @@ from sfumato.mechanism import Published
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
+from sfumato.threads import in_order, usual
 
 Floats = NDArray[np.float64]
 
@@ -235,16 +233,9 @@ class _Sampler:
         """The whole sketch, drawn when the first block is asked for, then vertex after vertex."""
         n = self.graph.vertices
         whole = np.empty((rows, n), np.float32)
-        threads = min(4, os.cpu_count() or 1)
-        with ThreadPoolExecutor(threads) as pool:
-            waiting: deque[Future[None]] = deque()
-            together = max(_TOGETHER[0], _TOGETHER[1] // n)
-            for start in range(0, rows, together):
-                waiting.append(pool.submit(self._fill, whole[start : start + together], start))
-                if len(waiting) > threads:
-                    waiting.popleft().result()
-            while waiting:
-                waiting.popleft().result()
+        together = max(_TOGETHER[0], _TOGETHER[1] // n)
+        for _ in in_order(self._fill, ((whole[s : s + together], s) for s in range(0, rows, together)), usual()):
+            pass
         size = max(1, _CELLS // rows)
         for start in range(0, n, size):
             yield whole[:, start : start + size]

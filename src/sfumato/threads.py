@@ -1,0 +1,35 @@
+"""A few calls at a time in threads of this process, results in the order of the calls."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+_MOST = 4
+
+
+def usual() -> int:
+    """How many threads to work with: as many as this process may use cores, at most four."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(_MOST, cores)
+
+
+def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Result]:
+    """``function(*call)`` for each of the calls, which are read as they are needed, one ahead.
+
+    Left early, this may be ended by the collector in one of the threads themselves, so they are not waited for then.
+    """
+    pool = ThreadPoolExecutor(threads)
+    try:
+        waiting: deque[Future[Result]] = deque()
+        for call in calls:
+            waiting.append(pool.submit(function, *call))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
