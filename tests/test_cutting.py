@@ -20,6 +20,7 @@ from sfumato.cutplan import CutQuestion, rank, small_graph
 from sfumato.edges import open_edges
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.manifest import contents, moves
+from sfumato.pipeline import release
 from sfumato.releases.loading import of_kind
 from sfumato.secret import Secret
 
@@ -218,7 +219,8 @@ def test_questions_that_make_no_sense_are_refused(kind):
 
 
 def test_a_single_row_gives_cuts_but_no_conductance():
-    made = sf.release(EDGES, schema=None, mechanism=sf.GraphSketch(rows=1, vertices=N), guarantee=PROMISE)
+    recipe = sf.GraphSketch(rows=1, vertices=N)
+    made = release(EDGES, schema=None, mechanism=recipe, guarantee=PROMISE, secret=Secret.for_testing(1))
     assert made.cut([0]).interval()[1] > 0
     with pytest.raises(ReleaseError, match="two rows"):
         made.conductance([0])

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError, SchemaError, SfumatoError
+from sfumato.lattice import InputGrid
 from sfumato.schema import Category, Finding, Flag, Id, Real, Schema, compare, draft
+from sfumato.windows import Plain
 
 PEOPLE = Schema(
     [
@@ -580,3 +582,53 @@ def test_a_row_is_clipped_alike_to_the_bit_alone_and_in_a_block(dim, norm):
     for i in range(40):
         assert (schema.clip(block[:, i : i + 1]) == whole[:, i : i + 1]).all()
     assert (np.linalg.norm(whole, 1 if norm == "l1" else 2, axis=0) <= 1).all()
+
+
+# ---- plain numbers, encoded later -----------------------------------------------------------------------------------
+
+MEASURED = Schema([Id("who"), Real("a", -1, 1), Real("b", 0, 2, missing=1.5), Real("c", -3, 0)])
+
+
+def numbers_batch(kind, rng, rows=50):
+    held = rng.normal(0, 2, (3, rows))
+    held[rng.random(held.shape) < 0.2] = np.nan
+    held[0, :4] = [np.inf, -np.inf, 1e30, -0.0]
+    kinds = {"float32": ["f4"] * 3, "float64": ["f8"] * 3, "both": ["f4", "f8", "f4"]}[kind]
+    arrays = [pa.array(column.astype(k)) for column, k in zip(held[::-1], kinds, strict=True)]
+    return pa.RecordBatch.from_arrays([*arrays, pa.array(["x"] * rows)], ["c", "b", "a", "who"])
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "both"])
+def test_numbers_encoded_later_are_those_encoded_at_once(kind):
+    batch = numbers_batch(kind, np.random.default_rng(4))
+    whole, later = MEASURED.encode(batch), MEASURED.later(batch)
+    assert isinstance(later, Plain)
+    assert later.shape == whole.shape
+    assert np.array_equal(later.doubles(), whole)
+    for start, stop in ((0, 50), (7, 20), (49, 50), (20, 20)):
+        assert np.array_equal(later[:, start:stop].doubles(), whole[:, start:stop])
+        out = np.full((3, stop - start), 9.0)
+        assert later[:, start:stop].doubles(out) is out
+        assert np.array_equal(out, whole[:, start:stop])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda batch: batch.set_column(0, "c", pa.array([None] + [0.5] * 49)),
+        lambda batch: batch.set_column(0, "c", pa.array([1] * 50)),
+        lambda batch: batch.set_column(0, "c", pa.array(["0.5"] * 50)),
+    ],
+    ids=["gap", "integers", "texts"],
+)
+def test_other_columns_are_encoded_at_once(change):
+    batch = change(numbers_batch("float64", np.random.default_rng(5)))
+    assert np.array_equal(MEASURED.later(batch), MEASURED.encode(batch))
+
+
+def test_rounding_to_the_grid_is_the_same_for_numbers_encoded_later():
+    batch = numbers_batch("both", np.random.default_rng(6))
+    grid = InputGrid(MEASURED.encoding.low, MEASURED.encoding.high)
+    whole = grid.round(MEASURED.encode(batch))
+    assert np.array_equal(grid.round(MEASURED.later(batch)), whole)
+    assert np.array_equal(grid.round(MEASURED.later(batch)[:, 3:9], np.empty((3, 6))), whole[:, 3:9])

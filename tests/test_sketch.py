@@ -23,6 +23,7 @@ from sfumato.rows import TableRows
 from sfumato.schema import Category, Flag, Real, Schema
 from sfumato.secret import Secret
 from sfumato.tables import open_table
+from sfumato.windows import doubles
 
 FAMILIES = ["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
 NOISES = ["laplace", "gaussian"]
@@ -193,7 +194,7 @@ def test_a_clip_left_out_is_caught(monkeypatch):
     level = calibrate(sketch, sketch.guarantee).level
     pair = (5.0, 0, 0, 0), (-5.0, 0, 0, 0)
     assert not refuted(sketch, level, pair)
-    monkeypatch.setattr(InputGrid, "round", lambda _grid, columns, out: np.rint(columns * 2.0**20, out=out))
+    monkeypatch.setattr(InputGrid, "round", lambda _grid, columns, out: np.rint(doubles(columns) * 2.0**20, out=out))
     assert refuted(sketch, level, pair)
 
 

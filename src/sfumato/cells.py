@@ -24,9 +24,14 @@ def chunks(array: Any) -> list[Any]:
     return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
 
 
+def is_plain(array: Any) -> bool:
+    """Whether a column is one of floating numbers without gaps, as most are; NaN may still be among them."""
+    return isinstance(array, (pa.FloatArray, pa.DoubleArray)) and array.null_count == 0
+
+
 def copied(array: Any, out: Floats) -> bool:
-    """Copy a column of plain floating numbers without gaps, which most are; False if it is not one, or holds NaN."""
-    plain = isinstance(array, (pa.FloatArray, pa.DoubleArray)) and array.null_count == 0
+    """Copy a column of plain numbers; False if it is not one, or holds NaN."""
+    plain = is_plain(array)
     if plain:
         np.copyto(out, numbers(array))
     return plain and not (out.size and math.isnan(out.min()))

@@ -15,15 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
+from sfumato.windows import Plain, doubles
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
+Block: TypeAlias = Floats | Plain
 Matrix: TypeAlias = Any  # a dense array of doubles or a scipy.sparse.csr_array
 
 INPUT_BITS = 20
 PROJECTION_BITS = 21
 EXACT_BITS = 53
-_CACHED = 1 << 17  # numbers at a time: in the cache, and long enough that threads do not wait for the interpreter
+_CACHED = 1 << 20  # numbers at a time: in the cache, and long enough that threads do not wait for the interpreter
 _SCRATCH = 1 << 23  # numbers of working space for a product
 
 
@@ -82,12 +84,12 @@ class InputGrid:
         """The width of one lattice step of each column."""
         return np.asarray((self.high - self.low) * 2.0**-self.bits)
 
-    def round(self, columns: NDArray[np.floating], out: Floats | None = None) -> Floats:
+    def round(self, columns: Block, out: Floats | None = None) -> Floats:
         """Clip a (dim, rows) block to the bounds and round it to the lattice; integers 0..2^bits, held in doubles."""
-        if columns.ndim != 2 or columns.shape[0] != self.dim:
+        if len(columns.shape) != 2 or columns.shape[0] != self.dim:
             raise ParameterError(f"columns must have shape ({self.dim}, rows), got {columns.shape}")
         out = np.empty(columns.shape) if out is None else out
-        rows = columns.shape[1]
+        given, rows = doubles(columns, out), columns.shape[1]
         zero, top = np.zeros(rows), np.full(rows, 2.0**self.bits)
         low, per_unit = self.low[:, None], self._per_unit[:, None]
         together = max(1, _CACHED // max(1, rows))
@@ -95,7 +97,7 @@ class InputGrid:
             for j in range(0, self.dim, together):  # a few columns at a time, so that the five passes stay in cache
                 some = slice(j, j + together)
                 cells = out[some]
-                np.subtract(columns[some], low[some], out=cells)
+                np.subtract(given[some], low[some], out=cells)
                 np.multiply(cells, per_unit[some], out=cells)
                 np.fmax(cells, zero, out=cells)  # fmax(NaN, 0) = 0
                 np.fmin(cells, top, out=cells)
@@ -109,37 +111,35 @@ class InputGrid:
             return np.asarray(np.rint(np.fmin(np.fmax(cells, 0.0), 2.0**self.bits)))
 
 
-def product(matrix: Matrix, block: Floats, out: Floats | None = None) -> Floats:
+def product(matrix: Matrix, block: Floats) -> Floats:
     """The product matrix.T @ block of integers that passed ``check_exact``: exact, so however it is computed.
 
     ``matrix`` has shape (dim_in, dim_out), dense or CSR; ``block`` (dim_in, rows); the result (dim_out, rows).
     """
-    if isinstance(matrix, np.ndarray):
-        return np.matmul(matrix.T, block, out=out)
-    result = np.asarray(matrix.T @ block)
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    return np.asarray(matrix.T @ block)
 
 
-def rounded_product(grid: InputGrid, matrix: Matrix, columns: NDArray[np.floating], *, projection_bits: int) -> Floats:
-    """Round a (dim_in, rows) block of data to its grid and project it, a cache-sized piece at a time.
+def rounded_product(
+    grid: InputGrid, matrix: Matrix, columns: Block, *, projection_bits: int, shift: int = 0
+) -> Integers:
+    """Round a (dim_in, rows) block of data to its grid, project it and ``coarsen``, a cache-sized piece at a time.
 
     ``projection_bits`` bounds the entries of the matrix: |p| <= 2^projection_bits.
     """
     check_exact(input_bits=grid.bits, projection_bits=projection_bits, terms=grid.dim)
     rows = columns.shape[1]
     piece = min(1 << 13, max(1 << 10, _SCRATCH // grid.dim))
-    out, scratch = np.empty((matrix.shape[1], rows)), np.empty((grid.dim, min(piece, rows)))
+    out, scratch = np.empty((matrix.shape[1], rows), np.int64), np.empty((grid.dim, min(piece, rows)))
     for start in range(0, rows, piece):
         window = slice(start, min(start + piece, rows))
         rounded = grid.round(columns[:, window], out=scratch[:, : window.stop - start])
-        product(matrix, rounded, out=out[:, window])
+        out[:, window] = coarsen(product(matrix, rounded), shift)
     return out
 
 
-def rounded_sparse_product(grid: InputGrid, matrix: Matrix, rows: Any, *, projection_bits: int) -> Floats:
+def rounded_sparse_product(
+    grid: InputGrid, matrix: Matrix, rows: Any, *, projection_bits: int, shift: int = 0
+) -> Integers:
     """The same of a SciPy sparse (rows, dim_in) block of doubles, in time and memory for what it stores.
 
     With z the lattice point of 0 and x that of a row, x P = z P + (x - z) P, where x - z is as sparse as the row. Every
@@ -153,7 +153,7 @@ def rounded_sparse_product(grid: InputGrid, matrix: Matrix, rows: Any, *, projec
     moved.data = grid.round_entries(rows.data, rows.indices) - origin[rows.indices, 0]
     made = moved @ matrix
     dense = made if isinstance(made, np.ndarray) else made.toarray()
-    return np.ascontiguousarray(dense.T) + product(matrix, origin)
+    return coarsen(np.ascontiguousarray(dense.T) + product(matrix, origin), shift)
 
 
 def coarsen(exact: Floats | Integers, shift: int) -> Integers:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import io
+import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +23,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 _BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
 _SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
 _BATCHES_WAITING = 2  # to be written
+_UNSYNCED = 1 << 26  # bytes that may be on their way to the disk
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -136,6 +138,7 @@ class _Hashed(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         self._raw, self.digest, self.size = path.open("wb"), hashlib.sha256(), 0
+        self._synced = 0
         self.given_up = False  # then what is written goes nowhere
 
     def writable(self) -> bool:
@@ -149,7 +152,12 @@ class _Hashed(io.RawIOBase):
             return len(data)
         self.digest.update(data)
         self.size += len(data)
-        return self._raw.write(data)
+        count = self._raw.write(data)
+        if self.size >= self._synced + _UNSYNCED:  # while others work, instead of all of it in the end
+            self._raw.flush()
+            os.fsync(self._raw.fileno())
+            self._synced = self.size
+        return count
 
     def flush(self) -> None:
         if not self._raw.closed:

@@ -200,8 +200,8 @@ class LatticeProjection:
         """
         return float(np.linalg.norm(self.step, order)) * (1 + 2.0 ** (self.input_bits - 48) + 1e-9)
 
-    def apply(self, grid: lattice.InputGrid, columns: Any) -> Floats:
-        """Clip and round a (dim_in, rows) block to its grid and project it: exact integers, (dim_out, rows).
+    def apply(self, grid: lattice.InputGrid, columns: Any, shift: int = 0) -> lattice.Integers:
+        """Clip and round a (dim_in, rows) block to its grid, project it and coarsen it: integers, (dim_out, rows).
 
         A SciPy sparse block has shape (rows, dim_in), and stays sparse.
         """
@@ -211,7 +211,7 @@ class LatticeProjection:
                 f"the projection takes {self.projection.dim_in} of {self.input_bits}"
             )
         way = lattice.rounded_sparse_product if sparse.issparse(columns) else lattice.rounded_product
-        return way(grid, self.entries, columns, projection_bits=self.projection_bits)
+        return way(grid, self.entries, columns, projection_bits=self.projection_bits, shift=shift)
 
     def matrix(self) -> Matrix:
         """The projection in use, in weighted units: what a public row is multiplied with."""

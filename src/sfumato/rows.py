@@ -7,7 +7,7 @@ threads and come back in order; at most a handful exist at once, so that memory 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,9 +20,10 @@ from sfumato import check
 from sfumato.columns import Real
 from sfumato.errors import ParameterError
 from sfumato.lattice import Total
-from sfumato.schema import Schema
+from sfumato.schema import Schema, missing_values
 from sfumato.tables import Table
 from sfumato.threads import in_order, usual
+from sfumato.windows import Plain
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -51,8 +52,8 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SparseToo(Generic[Result]):
-    """A function of blocks that takes those of a sparse matrix as ``Blocks.sparse`` gives them, too."""
+class Piecewise(Generic[Result]):
+    """A function of blocks that also takes them as ``windows.Plain``, or sparse, as in ``Blocks.sparse``."""
 
     function: Callable[[int, Any], Result]
 
@@ -91,6 +92,7 @@ class Blocks:
     size: int
     dim: int
     encode: Callable[[pa.RecordBatch], Floats] = field(repr=False)
+    later: Callable[[pa.RecordBatch], Floats | Plain] | None = field(default=None, repr=False)
     missing: Floats | None = field(default=None, repr=False)  # of a sparse matrix: what NaN means in each column
 
     @classmethod
@@ -100,8 +102,8 @@ class Blocks:
         names = tuple(column.name for column in schema.data_columns)
         reals = [c for c in schema.data_columns if isinstance(c, Real)]
         plain = table.entries is not None and schema.norm is None and len(reals) == dim
-        missing = np.array([c.low if c.missing is None else c.missing for c in reals]) if plain else None
-        return cls(table, names, block_rows(max(dim, width), memory), dim, schema.encode, missing)
+        missing = missing_values(reals) if plain else None
+        return cls(table, names, block_rows(max(dim, width), memory), dim, schema.encode, schema.later, missing)
 
     def within(self, start: int, stop: int) -> "Blocks":
         """The blocks from one that begins with row ``start`` to one that ends before row ``stop``."""
@@ -111,6 +113,10 @@ class Blocks:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.table.blocks(self.columns, self.size)
+
+    def pieces(self) -> tuple[Iterable[Any], Callable[[Any], Any]]:
+        """The blocks for a ``Piecewise`` function, and what makes each of them ready for it."""
+        return (self.sparse(), self.plain) if self.missing is not None else (self, self.later or self.encode)
 
     def sparse(self) -> Iterator[Any]:
         """The same rows as they are stored in a sparse matrix of shape (rows, columns): what is not there is 0."""
@@ -161,8 +167,7 @@ class LocalRows:
 
     def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
         """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
-        sparse = isinstance(function, SparseToo) and self.blocks.missing is not None
-        blocks, encode = (self.blocks.sparse(), self.blocks.plain) if sparse else (self.blocks, self.blocks.encode)
+        blocks, encode = self.blocks.pieces() if isinstance(function, Piecewise) else (self.blocks, self.blocks.encode)
 
         def one(position: int, block: Any) -> tuple[int, Result]:
             return block.shape[0], function(position, encode(block))

@@ -24,6 +24,7 @@ from pyarrow import types
 from sfumato import cells, check
 from sfumato.columns import KINDS, Category, Column, DataColumn, Flag, Id, Real
 from sfumato.errors import SchemaError
+from sfumato.windows import Plain
 
 Floats: TypeAlias = NDArray[np.float64]
 Norm = Literal["l1", "l2"]
@@ -165,6 +166,14 @@ class Schema:
             row += column.width
         return out
 
+    def later(self, batch: pa.RecordBatch) -> Floats | Plain:
+        """What ``encode`` gives; or what it would give, if all columns are numbers without gaps."""
+        reals = [c for c in self.data_columns if isinstance(c, Real)]
+        found = [batch.column(place) for place in positions(batch.schema.names, [c.name for c in self.data_columns])]
+        if len(reals) < len(found) or not all(map(cells.is_plain, found)):
+            return self.encode(batch)
+        return Plain([cells.numbers(array) for array in found], missing_values(reals))
+
     def clip(self, block: Floats) -> Floats:
         """An encoded block within the column bounds, NaN at the low one, and each row within the norm, if any."""
         encoding = self.encoding
@@ -241,6 +250,11 @@ def _lengths(weighted: Floats, norm: str) -> Floats:
     for column in weighted:
         total += np.abs(column) if norm == "l1" else column * column
     return total if norm == "l1" else np.sqrt(total)
+
+
+def missing_values(columns: Sequence[Real]) -> Floats:
+    """What NaN means in each of these columns."""
+    return np.array([c.low if c.missing is None else c.missing for c in columns])
 
 
 def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:

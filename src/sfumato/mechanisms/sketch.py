@@ -28,12 +28,14 @@ from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
 from sfumato.manifest import MOST_NUMBERS, Manifest
 from sfumato.mechanism import Published, check_noise, check_shows_rows
 from sfumato.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
-from sfumato.rows import Rows, SparseToo
+from sfumato.rows import Piecewise, Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
+from sfumato.windows import doubles
 
 Noise = Literal["laplace", "gaussian"]
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid
+_DRAWN = 1 << 18  # noises at a time
 _SINGLE = 12  # numbers up to 2^12 noise scales are published in single precision: it errs by 2^-12 of the scale
 
 
@@ -233,18 +235,22 @@ class PreparedSketch:
         parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
         integers = _exact_rows(self.schema, self.projection, self.shift)
         unit, offset, precision = self.unit, self.offset[:, None], self.precision(level)
+        records = max(1, _DRAWN // self.dimension)
 
         def one(position: int, block: Any) -> NDArray[np.floating]:
             exact = integers(block)
             words = secret.words(parameters, position, exact)
-            exact += draw(words, exact.size, scale).reshape(exact.shape)
-            numbers = exact * unit
-            numbers += offset
-            return numbers.astype(precision, copy=False)
+            numbers = np.empty(exact.shape, precision)
+            for start in range(0, exact.shape[1], records):  # a few at a time, while they are in the cache
+                some = slice(start, start + records)
+                steps = exact[:, some]
+                steps += draw(words, steps.size, scale).reshape(steps.shape)
+                numbers[:, some] = steps * unit + offset
+            return numbers
 
         matrix = self.projection.matrix() if self.recipe.publish_projection else None
         names = tuple(f"z{i}" for i in range(self.dimension))
-        return Published(self.facts(level), names, rows.map(SparseToo(one)), matrix)
+        return Published(self.facts(level), names, rows.map(Piecewise(one)), matrix)
 
     def facts(self, level: float) -> Manifest:
         """What the manifest says of a run at this level."""
@@ -320,7 +326,7 @@ def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Ca
 
     def integers(block: Any) -> NDArray[np.int64]:
         if schema.norm is not None:
-            block = schema.clip(block)  # the grid clips to the column bounds in any case
-        return lattice.coarsen(projection.apply(grid, block), shift)
+            block = schema.clip(doubles(block))  # the grid clips to the column bounds in any case
+        return projection.apply(grid, block, shift)
 
     return integers

@@ -112,7 +112,7 @@ class Watched(Local):
             self.tick(batch.num_rows)
             return blocks.encode(batch)
 
-        return Local.rows(self, replace(blocks, encode=encode), progress)
+        return Local.rows(self, replace(blocks, encode=encode, later=None), progress)
 
     def write(self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None) -> Written:
         """Written block by block, each of which is a place to stop."""
