@@ -21,6 +21,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pipeline import release
 
+EPSILONS = (1.0, 0.1)
 NO_NOISE = 1e5
 REAL, OURS, CLEAN = "real rows, no privacy", "ours, Gaussian noise", "ours, hardly any noise"
 PUBLISHED = "RON-Gauss as published: NOT PRIVATE"
@@ -191,24 +192,27 @@ def guess(trial: Trial) -> tuple[Scores, None]:
 
 def compared(task: Task, often: tuple[int, int], paper: Mapping[str, float]) -> list[Line]:
     """The lines of the paper but its own method, and what is reached by learning nothing."""
-    named: dict[str, tuple[Run, float | None]] = {
-        REAL: (learnt(rivals.real), None),
-        "Li et al.": (learnt(rivals.li), 1.0),
-        "Jiang et al.": (learnt(rivals.jiang), 1.0),
-        "Blum et al.": (learnt(rivals.blum), 1.0),
-        "Liu (MODIPS)": (learnt(rivals.modips), 1.0),
+    four = {
+        "Li et al.": rivals.li,
+        "Jiang et al.": rivals.jiang,
+        "Blum et al.": rivals.blum,
+        "Liu (MODIPS)": rivals.modips,
     }
+    lines = [Line(REAL, learnt(rivals.real), often, None, paper.get(REAL))]
+    for epsilon in EPSILONS:
+        told = paper if epsilon == 1 else {}
+        lines += [Line(name, learnt(teacher), often, epsilon, told.get(name)) for name, teacher in four.items()]
     if task.kind != "clusters":
         called = "the commonest class" if task.kind == "classes" else "the mean label"
-        named[f"nothing learnt: {called}"] = guess, None
-    return [Line(name, run, often, epsilon, paper.get(name)) for name, (run, epsilon) in named.items()]
+        lines.append(Line(f"nothing learnt: {called}", guess, often, None))
+    return lines
 
 
 def private(often: tuple[int, int]) -> list[Line]:
     """Ours as it comes: both kinds of noise, two epsilons, and hardly any noise."""
     laplace = learnt(partial(ours, noise="laplace"))
-    lines = [Line("ours, Laplace noise", laplace, often, epsilon) for epsilon in (1.0, 0.1)]
-    lines += [Line(OURS, learnt(ours), often, epsilon) for epsilon in (1.0, 0.1)]
+    lines = [Line("ours, Laplace noise", laplace, often, epsilon) for epsilon in EPSILONS]
+    lines += [Line(OURS, learnt(ours), often, epsilon) for epsilon in EPSILONS]
     return [*lines, Line(CLEAN, learnt(ours), (max(3, often[0] // 3), often[1]), NO_NOISE)]
 
 
@@ -244,7 +248,8 @@ def peers(task: Task, often: tuple[int, int]) -> list[Line]:
     def run(trial: Trial) -> tuple[Scores, int]:
         return rivals.diffprivlib_scores(trial), trial.task.columns.shape[1]
 
-    return [Line(f"diffprivlib's {model}, a model without rows", run, often)] if rivals.BENCH.exists() else []
+    name = f"diffprivlib's {model}, a model without rows"
+    return [Line(name, run, often, epsilon) for epsilon in EPSILONS] if rivals.BENCH.exists() else []
 
 
 def gap(measure_name: str, real: float, other: float) -> float:
