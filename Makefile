@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark test-browser docs bench figures results clean
+.PHONY: help demo test lint types slow spark test-browser docs bench figures results peers clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -28,6 +28,12 @@ $(VENV)/dev: $(VENV)/base
 	@echo "Setting up .venv-bench"
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip --disable-pip-version-check --quiet --quiet install -e '.[bench]'
+	@touch $@
+
+.venv-peers/done: # of its own: six gigabytes
+	@echo "Setting up .venv-peers"
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'smartnoise-synth>=1.0.8'
 	@touch $@
 
 demo: $(VENV)/base ## release a sketch of real data and recover distances from it
@@ -80,5 +86,7 @@ figures: $(VENV)/base ## the figures that the documents quote
 results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (under 3 hours; NAME=all, QUICK=1, DATA=folder of the data sets)
 	@$(BIN)/sfumato reproduce $(or $(NAME),all) $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
+peers: .venv-peers/done ## SmartNoise, six gigabytes with its libraries, for its lines in the tables of `make results`
+
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench demo-output playground site .mypy_cache .ruff_cache
+	@rm -rf $(VENV) .venv-bench .venv-peers demo-output playground site .mypy_cache .ruff_cache

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from ground import peers
-from timed import Taken, in_turn, run, sketch, write_data
+from timed import Taken, at_once, in_turn, run, sketch, write_data
 
 ROWS, COLUMNS, DIMENSION, ROUNDS, SLICE = 4_000_000, 100, 32, 3, 100_000
 CSV_ROWS = 1_000_000
@@ -84,7 +84,22 @@ def parquet(folder: Path) -> dict[str, Taken]:
     return in_turn(jobs, ROUNDS, {name: 1 for name in jobs if name.endswith("one core")})
 
 
-def show(taken: dict[str, Taken]) -> None:
+def alone(folder: Path) -> float:
+    """How much two cores gain over one for two processes that share nothing: half of the rows each, start included."""
+    data = write_data(folder, ROWS // 2, COLUMNS)
+
+    def seconds(count: int) -> float:
+        places = [folder / f"alone-{i}" for i in range(count)]
+        for place in places:
+            shutil.rmtree(place, ignore_errors=True)
+        return at_once([sketch(data, COLUMNS, DIMENSION, place) for place in places])
+
+    found = [(seconds(1), seconds(2)) for _ in range(ROUNDS)]
+    data.unlink()
+    return 2 * min(one for one, _ in found) / min(two for _, two in found)
+
+
+def show(taken: dict[str, Taken], most: float) -> None:
     """The table, and the ratios that matter."""
     print(f"{ROWS:,} x {COLUMNS} float32 -> {DIMENSION}, Parquet to Parquet, {os.cpu_count()} cores, best of {ROUNDS}")
     for name, job in taken.items():
@@ -96,6 +111,7 @@ def show(taken: dict[str, Taken]) -> None:
     print(f"  over the streamed one, at its best   {ours.seconds / fastest:6.2f} x (target <= 1.5)")
     gain = taken["sfumato, one core"].seconds / ours.seconds
     print(f"  two cores over one                   {gain:6.2f} x (target >= 1.6)")
+    print(f"  the same for two separate processes  {most:6.2f} x (they share memory and its cache)")
     print(f"  peak memory                          {ours.peak / 1024:6.2f} GiB (target <= 1)")
     for peer, job in peers()["laplace"].items():
         start = time.perf_counter()
@@ -146,7 +162,7 @@ def spark(folder: Path) -> None:
 def main() -> None:
     """Everything, in one folder."""
     with tempfile.TemporaryDirectory() as name:
-        show(parquet(Path(name)))
+        show(parquet(Path(name)), alone(Path(name)))
         if shutil.which("java"):
             spark(Path(name))
         else:

@@ -56,6 +56,21 @@ def run(taken: Taken, command: list[str], cores: int | None = None) -> None:
     taken.peak = max(taken.peak, usage.ru_maxrss / 1024)
 
 
+def at_once(commands: list[list[str]]) -> float:
+    """Seconds until all of these Python commands have ended, each on a core of its own."""
+    every = sorted(os.sched_getaffinity(0))
+    start, processes = time.perf_counter(), []
+    for core, command in zip(every, commands, strict=False):
+        os.sched_setaffinity(0, [core])  # inherited by the process
+        processes.append(
+            subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, env=ENVIRONMENT)  # noqa: S603
+        )
+    os.sched_setaffinity(0, every)
+    if any(process.wait() for process in processes):
+        sys.exit(f"failed: {' '.join(commands[0][:6])}")
+    return time.perf_counter() - start
+
+
 def write_data(folder: Path, rows: int, columns: int) -> Path:
     """Parquet of float32 in [0, 1] with row groups of 131,072 rows, and its schema beside it, by another process."""
     run(Taken(), [__file__, str(folder), str(rows), str(columns)])

@@ -252,6 +252,11 @@ def peers(task: Task, often: tuple[int, int]) -> list[Line]:
     return [Line(name, run, often, epsilon) for epsilon in EPSILONS] if rivals.BENCH.exists() else []
 
 
+def pairs(often: tuple[int, int]) -> list[Line]:
+    """SmartNoise's rows, where there is an environment for it: it looks at all pairs of columns, for minutes."""
+    return [Line("SmartNoise's MST", learnt(rivals.smartnoise), often)] if rivals.PEERS.exists() else []
+
+
 def gap(measure_name: str, real: float, other: float) -> float:
     """How much worse than real rows: of a share in points, of an error or cost relative to it."""
     return other / real - 1 if measure_name in FALLS else real - other

@@ -1,4 +1,4 @@
-"""The comparisons of Chanyaswad et al.'s Tables 3 to 5, and diffprivlib: short functions that keep their promises.
+"""The comparisons of Chanyaswad et al.'s Tables 3 to 5, diffprivlib and SmartNoise, in short functions.
 
 Every function gets a trial (a task, private rows, test rows, epsilon) and returns a lesson. All
 protect a whole record, label and all, among a public number of records. Gaussian noise has delta = 1e-6, the rest none.
@@ -55,6 +55,7 @@ DELTA = 1e-6
 _STEPS = 2.0**20  # of the noise's grid, per scale
 _ROOT = Path(__file__).parent.parent
 BENCH = _ROOT / ".venv-bench" / "bin" / "python"  # make bench makes it; diffprivlib needs older libraries than we do
+PEERS = _ROOT / ".venv-peers" / "bin" / "python"  # make peers makes it; SmartNoise needs gigabytes of libraries
 
 
 def _words(trial: Trial) -> Words:
@@ -320,7 +321,7 @@ def diffprivlib_scores(trial: Trial) -> Scores:
         given["labels"] = task.labels[private]
     if task.kind == "values":
         given["label_bounds"] = task.label_bounds
-    found = _in_bench(task.kind, given)
+    found = _elsewhere(BENCH, "diffprivlib_models.py", given, task.kind)
     if task.kind == "clusters":
         return group_scores(task, tested, found, tests, None)
     assert task.labels is not None
@@ -330,11 +331,24 @@ def diffprivlib_scores(trial: Trial) -> Scores:
     return *([math.nan] * (len(task.measures) - 1)), float(np.mean(found == truth))
 
 
-def _in_bench(kind: str, given: dict[str, Any]) -> Any:
-    """What diffprivlib predicts for the tests, or its centres."""
+def smartnoise(trial: Trial) -> Lesson:
+    """SmartNoise's MST (McKenna, Miklau and Sheldon 2021), in an environment of its own; for classes.
+
+    It protects a record that is added or removed, which is less to protect than one that is replaced.
+    """
+    task, private = trial.task, trial.private
+    assert task.labels is not None
+    given = {"rows": task.clipped(private), "labels": np.searchsorted(np.array(task.classes), task.labels[private])}
+    given |= {"bounds": np.array(task.bounds), "samples": MOST_LEARNT, "seed": trial.seed() % 2**32}
+    made = _elsewhere(PEERS, "smartnoise_rows.py", given | {"epsilon": trial.epsilon, "delta": DELTA})
+    return Lesson(made[:, :-1], np.array(task.classes)[made[:, -1].astype(int)], task.clipped(trial.tested))
+
+
+def _elsewhere(python: Path, script: str, given: dict[str, Any], *more: str) -> Any:
+    """What a script tells that is run by another Python."""
     with TemporaryDirectory() as folder:
         asked, told = Path(folder) / "asked.npz", Path(folder) / "told.npy"
         np.savez(asked, **given)
-        script = Path(__file__).parent / "diffprivlib_models.py"
-        subprocess.run([str(BENCH), "-W", "ignore", str(script), kind, str(asked), str(told)], check=True)  # noqa: S603
+        path = Path(__file__).parent / script
+        subprocess.run([str(python), "-W", "ignore", str(path), *more, str(asked), str(told)], check=True)  # noqa: S603
         return np.load(told)

@@ -227,6 +227,7 @@ def test_the_published_figures_are_those_of_the_paper():
 
 def test_a_table_has_the_rows_of_the_paper_and_ours(setting, monkeypatch, tmp_path):
     monkeypatch.setattr("rivals.BENCH", tmp_path / "none")
+    monkeypatch.setattr("rivals.PEERS", tmp_path / "none")
     effort = rongauss.Effort((1, 1), (1, 1), (1, 1), (2, 3))
     parts = list(rongauss.tables(setting, small("clusters", np.random.default_rng(0)), effort, rongauss.TABLE_3))
     main, parts_of_ours = (part for part in parts if isinstance(part, Table))
