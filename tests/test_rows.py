@@ -1,6 +1,7 @@
 """Blocks and engines: where blocks begin depends on what is public alone, and never on who works on them."""
 
 import gc
+import os
 import pickle
 import threading
 import time
@@ -232,3 +233,22 @@ def test_a_disk_that_fills_up_leaves_nothing_and_says_so(tmp_path, monkeypatch):
             gc.collect()
             assert len(failed) == before, "a file that was given up was written to when it was collected"
         assert [p.name for p in tmp_path.iterdir()] == ["whole"]
+
+
+def test_what_is_written_is_synced_on_the_way_and_a_disk_that_refuses_is_told_of(tmp_path, monkeypatch):
+    synced, real = [], parquetfile.os.fsync
+    monkeypatch.setattr(parquetfile, "_UNSYNCED", 1 << 16)
+    monkeypatch.setattr(parquetfile.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), real(handle)))
+    release_to(tmp_path / "whole", np.tile(DATA, (12, 1)), **TERMS)
+    whole = (tmp_path / "whole" / "data.parquet").stat().st_size
+    on_the_way = [size for size in synced if 0 < size < whole]
+    assert len(on_the_way) >= whole // (1 << 16) // 2
+    assert synced.count(whole) == 1
+
+    def refuse(_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(parquetfile.os, "fsync", refuse)
+    with pytest.raises(ReleaseError, match=r"Input/output error.*nothing was left"):
+        release_to(tmp_path / "r", np.tile(DATA, (12, 1)), **TERMS)
+    assert [p.name for p in tmp_path.iterdir()] == ["whole"]
