@@ -237,12 +237,12 @@ def test_a_disk_that_fills_up_leaves_nothing_and_says_so(tmp_path, monkeypatch):
 
 def test_what_is_written_is_synced_on_the_way_and_a_disk_that_refuses_is_told_of(tmp_path, monkeypatch):
     synced, real = [], parquetfile.os.fsync
-    monkeypatch.setattr(parquetfile, "_UNSYNCED", 1 << 16)
+    monkeypatch.setattr(parquetfile, "_UNSYNCED", 1 << 12)
     monkeypatch.setattr(parquetfile.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), real(handle)))
     release_to(tmp_path / "whole", np.tile(DATA, (12, 1)), **TERMS)
     whole = (tmp_path / "whole" / "data.parquet").stat().st_size
-    on_the_way = [size for size in synced if 0 < size < whole]
-    assert len(on_the_way) >= whole // (1 << 16) // 2
+    on_the_way = [size for size in synced if 1 << 14 < size < whole]  # other files are smaller
+    assert len(on_the_way) > 5
     assert synced.count(whole) == 1
 
     def refuse(_):
