@@ -1,10 +1,11 @@
-"""The same examples of Hypothesis and the same public seeds on every run, so that a verdict never changes by itself.
+"""The same examples of Hypothesis, public seeds and keys on every run, so that a verdict never changes by itself.
 
 And a small ledger.
 """
 
 import random
 import secrets
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,13 @@ settings.load_profile("fixed")
 def public_seeds(monkeypatch):
     """Seeds of projections that a recipe leaves open; noise under a testing secret depends on them."""
     monkeypatch.setattr(secrets, "randbits", random.Random(0).getrandbits)  # noqa: S311 - public seeds only
+
+
+@pytest.fixture(autouse=True)
+def repeated_keys(monkeypatch):
+    """Keys of releases without a testing secret: another one for each release, and the same ones in every run."""
+    keys = random.Random(0).randbytes  # noqa: S311 - nobody is protected here
+    monkeypatch.setattr("sfumato.secret.os", SimpleNamespace(urandom=keys))
 
 
 @pytest.fixture

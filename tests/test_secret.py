@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -64,7 +66,8 @@ def test_layout_in_memory_does_not_matter():
     assert first(TESTING.words(BLOCK)) == first(TESTING.words(np.asfortranarray(BLOCK)))
 
 
-def test_fresh_secrets_differ_and_hide_their_key():
+def test_fresh_secrets_differ_and_hide_their_key(monkeypatch):
+    monkeypatch.setattr("sfumato.secret.os", os)  # keys of the operating system, unlike in other tests
     one, two = Secret.fresh(), Secret.fresh()
     assert first(one.words("a")) != first(two.words("a"))
     assert one.protected
