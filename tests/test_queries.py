@@ -570,7 +570,7 @@ def test_questions_of_several_threads_are_answered_one_at_a_time(recipe, monkeyp
     original, order = Noises.words, []
 
     def slow(self, *arguments):
-        order.append(threading.get_ident())
+        order.append(threading.current_thread())  # and not its number, which the next thread may get
         if not inside.is_set():
             inside.set()
             done.wait(0.3)
