@@ -78,7 +78,7 @@ def server(folder, tmp_path):
     thread.start()
     yield made
     answering.should_exit = True
-    thread.join(30)
+    thread.join(120)
 
 
 class Visit:
@@ -87,7 +87,7 @@ class Visit:
     def __init__(self, browser, server, **settings):
         self.context = browser.new_context(**({"viewport": WIDE} | settings))
         self.page = self.context.new_page()
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(60_000)
         self.base = server.address.split("?", maxsplit=1)[0]
         self.complaints = []
         self.page.on("console", lambda m: self.complaints.append(m.text) if "Security Policy" in m.text else None)
@@ -146,7 +146,7 @@ def slow_down(monkeypatch):
 
 def until(page, true):
     """Wait for what a script would see; Playwright's own wait evaluates texts in the page, which the policy forbids."""
-    for _ in range(300):
+    for _ in range(1200):
         if page.evaluate(true):
             return
         page.wait_for_timeout(50)

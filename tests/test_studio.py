@@ -347,7 +347,7 @@ def test_one_plan_is_computed_at_a_time_and_only_the_last_that_waits(visitor, mo
     def slow(fields, schema):
         asked.append(fields["epsilon"])
         begun.set()
-        go.wait(20)
+        go.wait(120)
         return answer(fields, schema)
 
     def ask(epsilon):
@@ -356,15 +356,15 @@ def test_one_plan_is_computed_at_a_time_and_only_the_last_that_waits(visitor, mo
     monkeypatch.setattr(planning, "answer", slow)
     threads = {epsilon: threading.Thread(target=ask, args=(epsilon,)) for epsilon in ("1", "2", "3")}
     threads["1"].start()
-    assert begun.wait(20)
+    assert begun.wait(120)
     threads["2"].start()
     while visitor.studio.plans._last < 2:
         pass
     threads["3"].start()
-    threads["2"].join(20)
+    threads["2"].join(60)
     go.set()
     for thread in threads.values():
-        thread.join(20)
+        thread.join(120)
     assert asked == ["1", "3"]
     assert "a later question" in told["2"]
 
@@ -622,13 +622,13 @@ def test_the_stop_button_stops_and_one_release_is_made_at_a_time(visitor, folder
 
     def slow(job, rows):
         begun.set()
-        go.wait(20)
+        go.wait(120)
         tick(job, rows)
 
     monkeypatch.setattr(Job, "tick", slow)
     (key,) = re.findall(r'name="order" value="([^"]+)"', visitor.send("/release/price", fields).text)
     visitor.send("/release/start", {"order": key, "confirmed": "yes"})
-    assert begun.wait(20)
+    assert begun.wait(120)
     assert visitor.get("/release/state").json()["state"] == "running"
     assert "being made" in visitor.get("/release").text
     second = visitor.send("/release/price", fields | {"name": "second.release"}).text
@@ -717,13 +717,13 @@ def test_the_studio_stops_its_release_when_it_ends(visitor, folder, monkeypatch)
 
     def waiting(job, rows):
         begun.set()
-        job._stop.wait(20)
+        job._stop.wait(120)
         tick(job, rows)
 
     monkeypatch.setattr(Job, "tick", waiting)
     (key,) = re.findall(r'name="order" value="([^"]+)"', visitor.send("/release/price", fields).text)
     visitor.send("/release/start", {"order": key, "confirmed": "yes"})
-    assert begun.wait(20)
+    assert begun.wait(120)
     visitor.studio.desk.close()
     assert visitor.studio.desk.job.state == "cancelled"
 

@@ -338,7 +338,7 @@ def test_links_out_and_hidden_files_are_not_listed(trapped):
     assert [item.name for item in trapped.folder.tables()] == ["inside.csv", "people.csv"]
     assert trapped.folder.releases() == []
     text = Visitor(trapped).get("/data").text
-    for name in ("out.csv", "hidden", "loop"):
+    for name in ("out.csv", "hidden.csv", "loop.csv"):  # tokens of the page may hold any four letters
         assert name not in text
 
 
@@ -470,7 +470,7 @@ def test_a_cell_that_python_does_not_have_is_not_an_error(studio, visitor):
 def test_a_thread_that_hangs_does_not_keep_the_studio_from_ending():
     hang = "import threading; threading.Thread(target=threading.Event().wait).start()"
     code = f"from sfumato.studio.server import leave; leave(0.0); {hang}; leave(0.1)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=False)  # noqa: S603
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120, check=False)  # noqa: S603
     assert (done.returncode, b"did not come back" in done.stderr) == (1, True)
 
 
@@ -568,12 +568,12 @@ def test_the_command_listens_on_this_machine_alone_and_cuts_a_gigabyte_short(stu
             assert resident(process) - before < 1 << 25
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
 
 
 def spoken(port, head, *, gigabyte=False):
     """What a server answers, and how many bytes of a body it let us send."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as line:
         line.sendall(head)
         sent, chunk = 0, b"10000\r\n" + bytes(1 << 16) + b"\r\n"
         with contextlib.suppress(ConnectionError, TimeoutError):
@@ -598,14 +598,14 @@ def answering(studio):
         yield server.port, f"sfumato-studio-{server.port}={server.studio.keys.session}"
     finally:
         ready.should_exit = True
-        thread.join(20)
+        thread.join(120)
 
 
 def test_idle_connections_do_not_keep_the_owner_out(studio):
     with answering(studio) as (port, cookie), contextlib.ExitStack() as held:
         host = f"Host: 127.0.0.1:{port}\r\n"
         for start in (b"", b"GET / HT", f"POST / HTTP/1.1\r\n{host}Cookie: {cookie}\r\n".encode()) * 100:
-            line = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            line = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=120))
             line.sendall(start)
         asked = f"GET /data HTTP/1.1\r\n{host}Cookie: {cookie}\r\nConnection: close\r\n\r\n"
         assert spoken(port, asked.encode())[0].startswith(b"HTTP/1.1 200")
@@ -618,6 +618,7 @@ def test_a_request_that_does_not_arrive_is_not_waited_for(studio, monkeypatch):
         body = f"{head}Origin: http://127.0.0.1:{port}\r\nContent-Length: 100\r\n\r\ncsrf="
         for start in ("", "GE", head, body):
             assert spoken(port, start.encode())[0] == b""
+        monkeypatch.setattr("sfumato.studio.server.TIMEOUT", 120.0)  # or a slow machine would be late with this, too
         asked = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"  # who is not known does not keep a connection
         assert b"connection: close" in spoken(port, asked.encode())[0].lower()
 
