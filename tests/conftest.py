@@ -8,12 +8,14 @@ import secrets
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from sfumato.ledger import Ledger
 from spending import pure
 
-settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)  # nor does a slow machine change it
 settings.load_profile("fixed")
 
 
