@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import gc
 import hashlib
 import json
 import math
@@ -488,9 +489,10 @@ def test_empty_batches_have_columns_and_no_rows():
 def test_encoding_float_columns_costs_little_more_than_copying_them():
     numbers = np.random.default_rng(0).normal(size=(20, 50_000))
     table = pa.table({f"c{j}": numbers[j] for j in range(20)})
+    gc.collect()  # what other tests left
     before = pa.total_allocated_bytes()
     assert np.array_equal(Schema.reals(20, -1, 1).encode(table), numbers)
-    assert pa.total_allocated_bytes() == before  # Arrow's cells are looked at where they are
+    assert pa.total_allocated_bytes() <= before  # Arrow's cells are looked at where they are
 
 
 # ---- draft and compare ----------------------------------------------------------------------------------------------
