@@ -79,7 +79,7 @@ def sparse(setting: Setting) -> Iterator[Part]:
     rows: list[list[Cell]] = []
     for form, name in FORMS.items():
         trial, seeds = answers.sparse_vector(form, 1.0), setting.rng(form).integers(2**31, size=3)
-        found = [examine(trial, Effort(samples=200_000, seed=int(seed))) for seed in seeds]
+        found = [examine(trial, Effort(samples=200_000, seconds=3600.0, seed=int(seed))) for seed in seeds]
         refuted = sum(one.refuted for one in found)
         rows.append([name, 1.0, Measured.of([one.bound.epsilon for one in found]), f"refuted {refuted} of 3 times"])
     yield Table("audit", ("form", "claimed epsilon", "lower bound", "verdict"), rows)

@@ -18,7 +18,7 @@ def usual() -> int:
 
 
 def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Result]:
-    """``function(*call)`` for each of the calls, which are read as they are needed, one ahead.
+    """``function(*call)`` for each of the calls, which are read as they are needed, one more than threads.
 
     Left early, this may be ended by the collector in one of the threads themselves, so they are not waited for then.
     """
