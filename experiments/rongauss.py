@@ -278,7 +278,8 @@ noise (`experiments/rivals.py`), each in its kinder reading: Li et al. with 32 n
 components, Blum et al. with 256 candidates, none of which is near the data. RON-Gauss as published adds too little
 noise for what it promises: it is NOT PRIVATE (see [errata.md](errata.md)). Diffprivlib publishes one model for one
 purpose, not rows. SmartNoise's MST makes rows from noisy tables of pairs of columns; numbers are given to it as one of
-8 equal parts, and it protects a record that is added or removed. As it takes minutes for 45 to 64 columns it stands, at
+8 equal parts between their public bounds (coarse where values crowd, fine where rows are few: other cuts may suit it
+better), and it protects a record that is added or removed. As it takes minutes for 45 to 64 columns it stands, at
 epsilon 1 and with few repetitions, in the tables of two classes, of forest cover and of scikit-learn's digits."""
 
 PAPER = Paper(

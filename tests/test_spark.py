@@ -186,7 +186,7 @@ class Fragile(Spark):
                     harm()
             return encode(batch)
 
-        return super().rows(replace(blocks, encode=fragile), progress)
+        return super().rows(blocks.encoded_by(fragile), progress)
 
 
 def assert_tried_again(marks):
@@ -228,7 +228,7 @@ def test_a_task_that_fails_for_good_leaves_nothing_and_quotes_nothing(tmp_path, 
 
     class Broken(Fragile):
         def rows(self, blocks, progress):
-            return Spark.rows(self, replace(blocks, encode=lambda _: fail()), progress)
+            return Spark.rows(self, blocks.encoded_by(lambda _: fail()), progress)
 
     terms = {"schema": SCHEMA, "mechanism": CASES["sketch"][0], "guarantee": PAID}
     with pytest.raises(ReleaseError, match="a task failed for good") as caught:

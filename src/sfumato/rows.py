@@ -105,6 +105,10 @@ class Blocks:
         missing = missing_values(reals) if plain else None
         return cls(table, names, block_rows(max(dim, width), memory), dim, schema.encode, schema.later, missing)
 
+    def encoded_by(self, encode: Callable[[pa.RecordBatch], Floats]) -> "Blocks":
+        """The same blocks, encoded by another function, which sees every batch whole."""
+        return replace(self, encode=encode, later=None)
+
     def within(self, start: int, stop: int) -> "Blocks":
         """The blocks from one that begins with row ``start`` to one that ends before row ``stop``."""
         if start % self.size:

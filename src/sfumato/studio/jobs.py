@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ class Watched(Local):
             self.tick(batch.num_rows)
             return blocks.encode(batch)
 
-        return Local.rows(self, replace(blocks, encode=encode, later=None), progress)
+        return Local.rows(self, blocks.encoded_by(encode), progress)
 
     def write(self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None) -> Written:
         """Written block by block, each of which is a place to stop."""
