@@ -198,6 +198,19 @@ def test_a_clip_left_out_is_caught(monkeypatch):
     assert refuted(sketch, level, pair)
 
 
+@pytest.mark.parametrize("noise", NOISES)
+def test_every_record_of_a_block_gets_noise_of_its_own(noise, monkeypatch):
+    """Noise is drawn for some records of a block at a time: for the last ones too, and never twice the same."""
+    monkeypatch.setattr("sfumato.mechanisms.sketch._DRAWN", 4 * 1000)
+    sketch = prepare("identity", noise, "attribute", UNIT_BOX, epsilon=1.0)
+    level = calibrate(sketch, sketch.guarantee).level
+    numbers = run_many(sketch, level, np.zeros(4), 5500, 1).astype(float) / sketch.unit / sketch.scale(level)
+    windows = [numbers[:, start : start + 1000] for start in range(0, 5500, 1000)]
+    assert [w.shape[1] for w in windows] == [1000] * 5 + [500]
+    assert all(0.8 < w.std() / (2**0.5 if noise == "laplace" else 1) < 1.2 for w in windows)
+    assert all(np.abs(np.corrcoef(windows[0].ravel(), w.ravel())[0, 1]) < 0.1 for w in windows[1:5])
+
+
 def test_a_forgotten_factor_two_of_a_category_is_caught(monkeypatch):
     schema = Schema([Category("city", ["Bern", "Basel"])])
 
