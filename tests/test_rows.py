@@ -203,9 +203,16 @@ def test_entries_that_are_stored_twice_are_added_up_first():
 # ---- a disk that fills up -------------------------------------------------------------------------------------------
 
 
+def in_small_steps(monkeypatch):
+    """As if the file were a large one."""
+    for name in ("_ROW_GROUP", "_WRITTEN", "_UNSYNCED"):
+        monkeypatch.setattr(parquetfile, name, 1 << 12)
+
+
 def written_until(monkeypatch, most):
     """Let so many writes to the disk succeed; the lists grow with each that is tried and each that fails."""
     tried, failed, real = [], [], parquetfile._Hashed.write
+    in_small_steps(monkeypatch)
 
     def write(self, content):
         tried.append(len(content))
@@ -237,7 +244,7 @@ def test_a_disk_that_fills_up_leaves_nothing_and_says_so(tmp_path, monkeypatch):
 
 def test_what_is_written_is_synced_on_the_way_and_a_disk_that_refuses_is_told_of(tmp_path, monkeypatch):
     synced, real = [], parquetfile.os.fsync
-    monkeypatch.setattr(parquetfile, "_UNSYNCED", 1 << 12)
+    in_small_steps(monkeypatch)
     monkeypatch.setattr(parquetfile.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), real(handle)))
     release_to(tmp_path / "whole", np.tile(DATA, (12, 1)), **TERMS)
     whole = (tmp_path / "whole" / "data.parquet").stat().st_size

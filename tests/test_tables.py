@@ -531,6 +531,18 @@ def test_a_sink_writes_what_it_is_given_without_minima_and_maxima(tmp_path):
     assert group.column(1).compression == "UNCOMPRESSED"
 
 
+def test_a_sink_gathers_batches_into_row_groups(tmp_path, monkeypatch):
+    batch = pa.RecordBatch.from_arrays([pa.array(np.arange(1000.0))], names=["z"])
+    monkeypatch.setattr("sfumato.parquetfile._ROW_GROUP", 3 * batch.nbytes)
+    with ParquetSink(tmp_path / "out.parquet", batch.schema) as sink:
+        for _ in range(8):
+            sink.write(batch)
+    found = pq.ParquetFile(tmp_path / "out.parquet").metadata
+    assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [3000, 3000, 2000]
+    assert pq.read_table(tmp_path / "out.parquet").equals(pa.Table.from_batches([batch] * 8))
+    assert sink.written["bytes"] == (tmp_path / "out.parquet").stat().st_size
+
+
 def test_a_sink_leaves_nothing_behind_an_error(tmp_path):
     def interrupted():
         with ParquetSink(tmp_path / "out.parquet", people().schema) as sink:

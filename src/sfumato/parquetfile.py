@@ -22,7 +22,9 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 _BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
 _SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
-_BATCHES_WAITING = 2  # to be written
+_ROW_GROUP = 1 << 24  # bytes of a row group that is written
+_GROUPS_WAITING = 2  # to be written
+_WRITTEN = 1 << 20  # bytes that are hashed and written at a time
 _UNSYNCED = 1 << 26  # bytes that may be on their way to the disk
 
 
@@ -88,18 +90,21 @@ class ParquetSink:
     """A Parquet file written batch by batch: ``with ParquetSink(path, schema) as sink: sink.write(batch)``.
 
     Without compression (zstd took four times as long to write noisy lattice numbers, and saved about half the room),
-    without minima and maxima, and removed again if the block is left by an error. Batches are encoded, hashed and
-    written by a thread of its own, while others are made; what goes wrong there is raised by a later call.
+    without minima and maxima, and removed again if the block is left by an error. A few batches become a row group,
+    which is encoded, hashed and written by a thread of its own, while others are made; what goes wrong there is raised
+    by a later call.
     """
 
     def __init__(self, path: str | Path, schema: pa.Schema) -> None:
         self.path = Path(path)
         texts = [f.name for f in schema if not pa.types.is_floating(f.type)]
         self._file = _Hashed(self.path)
+        self._stream = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _WRITTEN)
         self._writer = pq.ParquetWriter(
-            self._file, schema, compression="none", use_dictionary=texts or False, write_statistics=False
+            self._stream, schema, compression="none", use_dictionary=texts or False, write_statistics=False
         )
         self._thread, self._waiting = ThreadPoolExecutor(1), deque[Future[None]]()
+        self._held: list[pa.RecordBatch] = []
 
     @property
     def written(self) -> dict[str, Any]:
@@ -108,9 +113,16 @@ class ParquetSink:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of a batch."""
-        self._waiting.append(self._thread.submit(self._writer.write_batch, batch))
-        if len(self._waiting) > _BATCHES_WAITING:
+        self._held.append(batch)
+        if sum(held.nbytes for held in self._held) >= _ROW_GROUP:
+            self._hand_over()
+        if len(self._waiting) > _GROUPS_WAITING:
             self._waiting.popleft().result()
+
+    def _hand_over(self) -> None:
+        """What is held becomes a row group."""
+        table, self._held = pa.Table.from_batches(self._held), []
+        self._waiting.append(self._thread.submit(self._writer.write_table, table, max(1, table.num_rows)))
 
     def __enter__(self) -> Self:
         return self
@@ -118,16 +130,20 @@ class ParquetSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None and self._held:
+            self._hand_over()
         self._thread.shutdown()
         try:
             if kind is None:
-                for batch in self._waiting:
-                    batch.result()
+                for group in self._waiting:
+                    group.result()
                 self._writer.close()
+                self._stream.flush()
         finally:
             self._file.given_up = True  # closed again after an error, Arrow must not come upon another one
             with contextlib.suppress(OSError, pa.ArrowException):
                 self._writer.close()
+                self._stream.close()
             self._file.close()
         if kind is not None:
             self.path.unlink(missing_ok=True)

@@ -96,10 +96,12 @@ def write_part(path: Path, names: Sequence[str], blocks: Iterable[Block]) -> tup
     rows, sink = 0, None
     with contextlib.ExitStack() as stack:
         for block, ids in blocks:
-            arrays = ([ids] if ids is not None else []) + [cells.arrow(column) for column in block]
-            batch = pa.RecordBatch.from_arrays(arrays, ([_ID] if ids is not None else []) + list(names))
-            sink = sink or stack.enter_context(ParquetSink(path, batch.schema))
-            sink.write(batch)
+            numbers = [cells.arrow(column) for column in block]
+            fields = [pa.field(name, array.type, nullable=False) for name, array in zip(names, numbers, strict=True)]
+            named = [] if ids is None else [pa.field(_ID, ids.type)]
+            schema = pa.schema([*named, *fields])
+            sink = sink or stack.enter_context(ParquetSink(path, schema))
+            sink.write(pa.RecordBatch.from_arrays([ids, *numbers] if named else numbers, schema=schema))
             rows += block.shape[1]
     return rows, {} if sink is None else sink.written
 
@@ -161,14 +163,14 @@ def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
 def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:
     """The published numbers, (columns, rows), and the public ids; form and size are checked before they are read."""
     names, kind = column_names(manifest), number_type(manifest)
-    wanted = pa.schema([(name, kind) for name in names])
-    with_ids = pa.schema([(_ID, pa.string()), *wanted])
+    wanted = [(name, kind) for name in names]
+    with_ids = [(_ID, pa.string()), *wanted]
     files = [_open_parquet(path / name) for name in manifests.data_files(manifest)]
-    found = [file.schema_arrow.remove_metadata() for file in files]
+    found = [_form(file) for file in files]
     count = _count(manifest)
     if sum(file.metadata.num_rows for file in files) != count:
         raise _contradicted(path)
-    if not (all(f.equals(wanted) for f in found) or all(f.equals(with_ids) for f in found)):
+    if not (all(f == wanted for f in found) or all(f == with_ids for f in found)):
         raise _contradicted(path)
     columns = np.empty((len(names), count), memory_type(manifest))
     stop = 0
@@ -178,7 +180,7 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
             row[start:stop] = cells.numbers(_column(file, name, path))
     if not np.isfinite(columns).all():
         raise _contradicted(path)
-    ids = [_column(file, _ID, path) for file in files] if found[0].equals(with_ids) else None
+    ids = [_column(file, _ID, path) for file in files] if found[0] == with_ids else None
     return columns, ids and pa.concat_arrays(ids)
 
 
@@ -196,15 +198,15 @@ def read_projection(path: Path, manifest: Manifest) -> Any:
         return None
     file = _open_parquet(path / PROJECTION)
     shape = manifest["projection"]["dim_in"], manifest["projection"]["dim_out"]
-    wide = pa.schema([(f"p{i}", pa.float64()) for i in range(min(shape[1], MOST_NUMBERS))])
-    thin = pa.schema([("row", pa.int64()), ("column", pa.int64()), ("value", pa.float64())])
-    found = file.schema_arrow.remove_metadata()
-    if not (found.equals(thin) or (found.equals(wide) and file.metadata.num_rows == shape[0])):
+    wide = [(f"p{i}", pa.float64()) for i in range(min(shape[1], MOST_NUMBERS))]
+    thin = [("row", pa.int64()), ("column", pa.int64()), ("value", pa.float64())]
+    found = _form(file)
+    if found != thin and not (found == wide and file.metadata.num_rows == shape[0]):
         raise _contradicted(path / PROJECTION)
-    parts = [cells.numbers(_column(file, name, path)) for name in found.names]
+    parts = [cells.numbers(_column(file, name, path)) for name, _ in found]
     if not np.isfinite(parts[-1]).all() or not all(np.isfinite(p).all() for p in parts):
         raise _contradicted(path / PROJECTION)
-    if not found.equals(thin):
+    if found != thin:
         return np.column_stack(parts)
     row, column, value = parts
     if row.size and (min(row.min(), column.min()) < 0 or row.max() >= shape[0] or column.max() >= shape[1]):
@@ -217,6 +219,11 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError, ValueError):
         raise _contradicted(path) from None
+
+
+def _form(file: pq.ParquetFile) -> list[tuple[str, pa.DataType]]:
+    """Names and types; whether gaps are foreseen does not matter, as they are refused."""
+    return [(field.name, field.type) for field in file.schema_arrow]
 
 
 def _column(file: pq.ParquetFile, name: str, path: Path) -> pa.Array:
