@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(f"sfumato.{_PUBLIC[name]}"), name)
     if name == "__version__":
-        return import_module("importlib.metadata").version("sfumato")
+        return import_module("sfumato.version").__version__
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
 
 

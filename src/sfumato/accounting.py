@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy import special
+import scipy
 
 from sfumato import calibration, check, pld
 from sfumato.errors import ParameterError
@@ -204,8 +204,8 @@ def _of_response(epsilon: float) -> float:
     A Gaussian's trade-off curve is convex and symmetric and passes through the corner (1/(1 + e^epsilon), same) of
     randomized response, whose two straight sides then lie above it.
     """
-    corner = special.expit(-epsilon * (1 + 1e-15))
-    return float(-2 * special.ndtri(corner) * (1 + 1e-12)) if corner > 0 else math.inf
+    corner = scipy.special.expit(-epsilon * (1 + 1e-15))
+    return float(-2 * scipy.special.ndtri(corner) * (1 + 1e-12)) if corner > 0 else math.inf
 
 
 def _by_grid(loss: Loss, tail: float) -> float:
@@ -218,7 +218,7 @@ def _by_grid(loss: Loss, tail: float) -> float:
         return math.inf
 
     def above(mu: float) -> bool:
-        profile = special.ndtr(mu / 2 - right / mu) - np.exp(right + special.log_ndtr(-mu / 2 - right / mu))
+        profile = scipy.special.ndtr(mu / 2 - right / mu) - np.exp(right + scipy.special.log_ndtr(-mu / 2 - right / mu))
         return bool(((left <= tail) | (left + _MARGIN <= tail + (1 - tail) * profile)).all())
 
     low, high = 1e-9, 1e-3  # mu

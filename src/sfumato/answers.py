@@ -20,8 +20,8 @@ from functools import partial
 from typing import Self, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from sfumato.errors import ParameterError
 from sfumato.estimate import Bounds, Estimate, _plain
@@ -113,7 +113,7 @@ def _fieller(
     tail: float, counts: tuple[Floats, Floats], variances: tuple[Floats, Floats, Floats], step: Floats
 ) -> tuple[Floats, Floats]:
     """The J in [0, 1] with (i - J u)^2 <= z^2 Var(i - J u): between the roots of a quadratic, if it opens upwards."""
-    (i, u), squared = counts, (step - special.ndtri(tail)) ** 2
+    (i, u), squared = counts, (step - scipy.special.ndtri(tail)) ** 2
     ii, iu, uu = (squared * v for v in variances)
     a, b, c = u * u - uu, i * u - iu, i * i - ii
     bounded = (a > 0) & (u > 0)
@@ -294,7 +294,7 @@ def _gamma_tails(z: Floats, skewness: Floats) -> tuple[Floats, Floats]:
     """Lower and upper tail of the standardised gamma law of this skewness (reflected where it is negative)."""
     shape = 4 / np.maximum(skewness**2, 1e-8)
     x = np.maximum(shape + np.sqrt(shape) * np.where(skewness < 0, -z, z), 0.0)
-    lower, upper = special.gammainc(shape, x), special.gammaincc(shape, x)
+    lower, upper = scipy.special.gammainc(shape, x), scipy.special.gammaincc(shape, x)
     return np.where(skewness < 0, upper, lower), np.where(skewness < 0, lower, upper)
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import scipy  # scipy.optimize is imported where it is first named
-from scipy import special
+import scipy
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -89,7 +88,7 @@ def replaced_guess(rows: int, epsilon: float, delta: float) -> float:
     def excess(log_level: float) -> float:
         s = math.exp(-log_level)
         t = 2 * (1 + s) * epsilon / s
-        above, other = special.chdtrc(rows, (t + b) / (1 + s)), special.chdtrc(rows, t + (1 + s) * b)
+        above, other = scipy.special.chdtrc(rows, (t + b) / (1 + s)), scipy.special.chdtrc(rows, t + (1 + s) * b)
         return float(density @ (above - math.exp(min(epsilon, 700.0)) * other)) - delta
 
     try:

@@ -1,12 +1,13 @@
 """Reading cells: one number for each, by itself, whatever the type it came in. No cell raises an error."""
 
+import functools
+import importlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import types
 
@@ -17,6 +18,12 @@ Floats: TypeAlias = NDArray[np.float64]
 
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
 _TRUTHS = {"false": 0, "no": 0, "0": 0, "0.0": 0, "true": 1, "yes": 1, "1": 1, "1.0": 1}
+
+
+@functools.cache
+def compute() -> Any:
+    """Arrow's functions, which plain numbers never need: a release of them starts the sooner."""
+    return importlib.import_module("pyarrow.compute")
 
 
 def chunks(array: Any) -> list[Any]:
@@ -82,10 +89,10 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
     if types.is_null(kind):
         return np.full(len(array), math.nan)
     if types.is_run_end_encoded(kind):
-        return read(pc.run_end_decode(array), column)
+        return read(compute().run_end_decode(array), column)
     if is_text(kind) or types.is_fixed_size_binary(kind):
-        unchecked = pc.CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
-        return _FROM_TEXT[column.kind](pc.cast(array, options=unchecked), column)
+        unchecked = compute().CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
+        return _FROM_TEXT[column.kind](compute().cast(array, options=unchecked), column)
     if is_number(kind) or types.is_boolean(kind):
         return _FROM_NUMBERS[column.kind](array, column)
     raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
@@ -158,12 +165,12 @@ def _real_from_text(text: Any, _: DataColumn) -> Floats:
 
 
 def _only_numbers(text: Any) -> Any:
-    trimmed = pc.ascii_trim_whitespace(text)
-    return pc.if_else(pc.match_substring_regex(trimmed, _NUMBER), trimmed, None)
+    trimmed = compute().ascii_trim_whitespace(text)
+    return compute().if_else(compute().match_substring_regex(trimmed, _NUMBER), trimmed, None)
 
 
 def _flag_from_text(text: Any, _: DataColumn) -> Floats:
-    return _look_up(pc.ascii_lower(pc.ascii_trim_whitespace(text)), _TRUTHS, text.type, math.nan)
+    return _look_up(compute().ascii_lower(compute().ascii_trim_whitespace(text)), _TRUTHS, text.type, math.nan)
 
 
 def _category_from_text(text: Any, column: DataColumn) -> Floats:
@@ -189,9 +196,9 @@ def _is_plain(key: str) -> bool:
 
 def _look_up(array: Any, codes: Mapping[Any, int], kind: pa.DataType, other: float) -> Floats:
     """The code of each cell, ``other`` where it has none, NaN where there is no cell."""
-    found = pc.index_in(array, value_set=pa.array(list(codes), kind)).fill_null(len(codes)).to_numpy()
+    found = compute().index_in(array, value_set=pa.array(list(codes), kind)).fill_null(len(codes)).to_numpy()
     looked_up: Floats = np.array([*codes.values(), other], float)[found]
-    looked_up[pc.is_null(array).to_numpy(zero_copy_only=False)] = math.nan
+    looked_up[compute().is_null(array).to_numpy(zero_copy_only=False)] = math.nan
     return looked_up
 
 

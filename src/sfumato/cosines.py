@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-from scipy import special
+import scipy
 
 from sfumato import intervals
 from sfumato.gram import Floats, Pair
@@ -65,7 +65,7 @@ def _shares(tail: float, pair: Pair, law: LengthLaw) -> Triple:
     part of the length without noise; what the intervals of rho (none of it, over projections) and s leave is added.
     """
     fixed = law.geometry.coefficients[0] == 0
-    excess = special.ndtri(tail) ** 2 * (law.noise.fourth - 2) / 4 * law.geometry.dim_out
+    excess = scipy.special.ndtri(tail) ** 2 * (law.noise.fourth - 2) / 4 * law.geometry.dim_out
     middle, less, more = np.zeros_like(pair.inner), np.zeros_like(pair.inner), np.zeros_like(pair.inner)
     for squares, fourths in ((pair.squared_z, pair.fourth_z), (pair.squared_w, pair.fourth_w)):
         low, high = intervals.bounds(tail, Seen(squares, np.asarray(fourths)), law)
@@ -99,7 +99,7 @@ def _under_noise(tail: float, r: Floats, pair: Pair, noise: NoiseLaw, k: int) ->
     a, b = pair.squared_z, pair.squared_w
     n, m = np.maximum(a - k, 0.0), np.maximum(b - k, 0.0)
     own = noise.fourth / 4 * k
-    score: Floats | float = -float(special.ndtri(tail))
+    score: Floats | float = -float(scipy.special.ndtri(tail))
     if noise.kind == "laplace":
         spread = 3 / (k + 2) * (a * a + b * b) / (a + b) ** 2
         score = laplace_scores(tail)(np.minimum(spread if tail >= EXACT else 2 * spread, 1.0)) * (1 + DIRECTION / k)
@@ -155,11 +155,11 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
         middle = (low + high) / 2
         edge = np.sinh(TURNS)[:, None, None] * two - np.sinh(middle)[:, None, None] * one
         if math.isinf(dim_in):
-            above = special.ndtr(-edge)
+            above = scipy.special.ndtr(-edge)
         else:
             eta = np.clip(edge / np.sqrt((1 - one**2) * (1 - two**2)), -_FULL, _FULL)
             freedom = max(dim_in - k - 1, 0.5)  # eta is a coordinate of a unit vector in d - k dimensions
-            above = special.stdtr(freedom, -eta / np.sqrt(1 - eta**2) * math.sqrt(freedom))
+            above = scipy.special.stdtr(freedom, -eta / np.sqrt(1 - eta**2) * math.sqrt(freedom))
         below = np.sum(weights * above, axis=(1, 2)) < tail
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
@@ -167,7 +167,7 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
 
 def _size(freedom: int, k: int, dim_in: float) -> Floats:
     """Quantiles of l11 or l22 at _NODES: chi, or the root of a beta variable."""
-    shape, beyond = max(freedom, 0.5) / 2, special.ndtr(_NODES)
+    shape, beyond = max(freedom, 0.5) / 2, scipy.special.ndtr(_NODES)
     if math.isinf(dim_in):
-        return np.asarray(np.sqrt(2 * special.gammaincinv(shape, beyond)))
-    return np.asarray(np.sqrt(np.minimum(special.betaincinv(shape, (dim_in - k) / 2, beyond), _FULL)))
+        return np.asarray(np.sqrt(2 * scipy.special.gammaincinv(shape, beyond)))
+    return np.asarray(np.sqrt(np.minimum(scipy.special.betaincinv(shape, (dim_in - k) / 2, beyond), _FULL)))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from sfumato.estimate import Estimate
 
@@ -89,7 +89,10 @@ def from_sketch(squared: Number, spread: Number, *, vertices: int, weight: float
     shown = weight / vertices * spread
 
     def bounds(tail: float) -> tuple[Floats, Floats]:
-        high, low = (rows / 2 / special.gammaincinv(rows / 2, tail), rows / 2 / special.gammainccinv(rows / 2, tail))
+        high, low = (
+            rows / 2 / scipy.special.gammaincinv(rows / 2, tail),
+            rows / 2 / scipy.special.gammainccinv(rows / 2, tail),
+        )
         return _within((squared * low - shown) / share, 0.0, spread), _within(
             (squared * high - shown) / share, 0.0, spread
         )
@@ -130,7 +133,7 @@ class PairNoise:
         """``concentration``: the largest squared coefficient of a pair over the sum of all of them, 1 for one pair."""
 
         def standard_errors(tail: float) -> Number:
-            z = -float(special.ndtri(tail))
+            z = -float(scipy.special.ndtri(tail))
             if self.largest is None:
                 return np.maximum(z, z + (z**3 - 3 * z) * self.kurtosis * concentration / 24)
             flip, log = self.largest * np.sqrt(concentration / self.variance), math.log(1 / tail)

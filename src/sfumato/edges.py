@@ -27,8 +27,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato import cells, check
 from sfumato.columns import Real
@@ -172,7 +172,7 @@ def _open_array(array: NDArray[Any], progress: Progress) -> EdgeRows:
 def _open_adjacency(matrix: Any, progress: Progress) -> EdgeRows:
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind not in "biuf":
         raise SchemaError(f"an adjacency matrix holds numbers and is square, got shape {matrix.shape}")
-    entries = sparse.coo_array(matrix.tocsr())  # entries that are stored twice are added up, as SciPy means them
+    entries = scipy.sparse.coo_array(matrix.tocsr())  # entries that are stored twice are added up, as SciPy means them
 
     def read() -> Iterator[Floats]:
         for start in range(0, entries.nnz, _BLOCK):

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from sfumato import check, cosines, inner, intervals
 from sfumato.errors import ParameterError
@@ -240,7 +240,7 @@ def _either_scale(tail: float, value: Floats, error: Floats, least: float) -> tu
 
     The one is too short away from the ends of the range, the other next to them (simulated).
     """
-    reach = -special.ndtri(tail) * error
+    reach = -scipy.special.ndtri(tail) * error
     low, high = np.clip(value - reach, least, 1.0), np.clip(value + reach, least, 1.0)
     half = (1 - least) / 2
     central = np.clip((value - least) / half - 1, -1 + 1e-9, 1 - 1e-9)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -122,7 +122,7 @@ def points(matrix: Floats, rank: int) -> Floats:
     count = len(matrix)
     check.whole(1, rank=rank)
     kept = min(rank, count)
-    values, vectors = linalg.eigh(-_centred(matrix) / 2, subset_by_index=(count - kept, count - 1))
+    values, vectors = scipy.linalg.eigh(-_centred(matrix) / 2, subset_by_index=(count - kept, count - 1))
     found = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
     return np.pad(found, ((0, 0), (0, rank - kept)))
 

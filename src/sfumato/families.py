@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato import noise
 from sfumato.secret import Words
@@ -34,7 +34,7 @@ class Drawn:
 def identity(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
     """P = I; draws nothing."""
     del words, dim_out, sparsity
-    return Drawn(sparse.csr_array(sparse.eye_array(dim_in, format="csr")), 1.0)
+    return Drawn(scipy.sparse.csr_array(scipy.sparse.eye_array(dim_in, format="csr")), 1.0)
 
 
 def gaussian(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
@@ -75,7 +75,7 @@ def sparse_signs(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Draw
     order = np.argsort(places, axis=1)
     data, columns = np.take_along_axis(signs, order, 1).ravel(), np.take_along_axis(places, order, 1).ravel()
     rows = np.arange(0, dim_in * sparsity + 1, sparsity)
-    return Drawn(sparse.csr_array((data, columns, rows), shape=(dim_in, dim_out)), 1 / math.sqrt(sparsity))
+    return Drawn(scipy.sparse.csr_array((data, columns, rows), shape=(dim_in, dim_out)), 1 / math.sqrt(sparsity))
 
 
 def orthonormal(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from sfumato import profile
 from sfumato.calibration import least_level, replaced_guess
@@ -150,14 +150,14 @@ def _achlioptas_row(rank: float, shape: Shape, order: int) -> float:
 
 def _gaussian_row(rank: float, shape: Shape, order: int) -> float:
     k = shape.dim_out
-    return math.sqrt(special.chdtri(k, 1 - rank) / k) if order == 2 else _sum_quantile(k, rank)
+    return math.sqrt(scipy.special.chdtri(k, 1 - rank) / k) if order == 2 else _sum_quantile(k, rank)
 
 
 def _orthonormal_row(rank: float, shape: Shape, order: int) -> float:
     d, k = shape.dim_in, shape.dim_out
     if k == d:
         return _sum_quantile(k, rank)
-    length = math.sqrt(d / k * special.betaincinv(k / 2, (d - k) / 2, rank))
+    length = math.sqrt(d / k * scipy.special.betaincinv(k / 2, (d - k) / 2, rank))
     return length if order == 2 else _sum_quantile(k, rank) * length / _gaussian_row(rank, shape, 2)
 
 
@@ -166,7 +166,7 @@ def _sum_quantile(k: int, rank: float) -> float:
     mean, variance = math.sqrt(2 / math.pi), 1 - 2 / math.pi
     skewness = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5 / math.sqrt(k)
     shape = 4 / skewness**2
-    deviate = (special.gammaincinv(shape, rank) - shape) / math.sqrt(shape)
+    deviate = (scipy.special.gammaincinv(shape, rank) - shape) / math.sqrt(shape)
     return float(math.sqrt(k) * mean + math.sqrt(variance) * deviate)
 
 
@@ -187,7 +187,7 @@ def largest_singular(shape: Shape) -> float:
 
 
 def _binomial_quantile(rank: float, trials: int, chance: float) -> float:
-    return float(np.ceil(special.bdtrik(rank, trials, chance) - 1e-9)) if chance < 1 else float(trials)
+    return float(np.ceil(scipy.special.bdtrik(rank, trials, chance) - 1e-9)) if chance < 1 else float(trials)
 
 
 def distances_reach(order: int, guarantee: Guarantee, change: Change, domain: Domain, rows: int) -> float:
@@ -225,7 +225,9 @@ def fresh_levels(shapes: list[Shape], epsilon: float, delta: float) -> Floats:
 
     def excess(scale: Floats) -> Floats:
         mu = stretches / scale[:, None]
-        tail = special.ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + special.log_ndtr(-mu / 2 - epsilon / mu))
+        tail = scipy.special.ndtr(mu / 2 - epsilon / mu) - np.exp(
+            epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
+        )
         return np.asarray(np.sum(weights * tail, axis=1) - delta)
 
     return _bisect(excess, len(shapes), fixed_level("gaussian", epsilon, delta))
@@ -275,7 +277,7 @@ def more_columns(dim_out: int) -> float:
 
 def normal_tail(x: Floats) -> Floats:
     """Pr[g > x] for a standard normal g."""
-    return np.asarray(special.ndtr(-x))
+    return np.asarray(scipy.special.ndtr(-x))
 
 
 def _bisect(excess: Callable[[Floats], Floats], count: int, start: float, rounds: int = 40) -> Floats:

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
+import scipy
 
 from sfumato import intervals
 from sfumato.gram import Floats, Pair
@@ -101,7 +101,7 @@ def _score(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Floats:
     estimated; spread rows of equal lengths have 3 / (2k + 4). Only the share of the variance that is not <e, f> counts.
     """
     if noise.kind == "gaussian":
-        return np.asarray(-special.ndtri(tail))
+        return np.asarray(-scipy.special.ndtri(tail))
     total = np.maximum((pair.squared_z + pair.squared_w) / noise.variance - 2 * k, 0.0)
     share, scores = (total / (total + k)) ** 2, laplace_scores(tail)
     if not np.any(pair.fourth_z):
@@ -117,7 +117,7 @@ def laplace_scores(tail: float) -> Callable[[Floats], Floats]:
     Known for 1 and 1/2 (one term, two equal ones) and 0 (normal), quadratic between.
     """
     unit = NoiseLaw("laplace", 1.0)
-    one, two, many = unit.tail(tail, 1), unit.tail(tail, 2) / math.sqrt(2), -float(special.ndtri(tail))
+    one, two, many = unit.tail(tail, 1), unit.tail(tail, 2) / math.sqrt(2), -float(scipy.special.ndtri(tail))
     return np.polynomial.Polynomial.fit([0.0, 0.5, 1.0], [many, two, one], 2)
 
 
@@ -183,20 +183,20 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
     for _ in range(32):
         middle = (low + high) / 2
         student = ((r + np.sinh(middle) * unit) * stretch - r) / (across * left) * math.sqrt(freedom)
-        below = np.sum(_WEIGHTS * special.stdtr(freedom, student), axis=1, keepdims=True) < tail
+        below = np.sum(_WEIGHTS * scipy.special.stdtr(freedom, student), axis=1, keepdims=True) < tail
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray(np.sinh((low + high) / 2)[:, 0])
 
 
 def _stretches(k: int, dim_in: float) -> Ends:
     """Quantiles of L at _NODES, with the sqrt(1 - S) that belong to them."""
-    tail, upper = special.ndtr(-np.abs(_NODES)), _NODES > 0
+    tail, upper = scipy.special.ndtr(-np.abs(_NODES)), _NODES > 0
     if math.isinf(dim_in):
-        chi = np.where(upper, special.gammainccinv(k / 2, tail), special.gammaincinv(k / 2, tail))
+        chi = np.where(upper, scipy.special.gammainccinv(k / 2, tail), scipy.special.gammaincinv(k / 2, tail))
         return chi / (k / 2), np.ones_like(tail)
     a, b = k / 2, (dim_in - k) / 2
-    rest = np.where(upper, special.betaincinv(b, a, tail), 1 - special.betaincinv(a, b, tail))
-    share = np.where(upper, 1 - rest, special.betaincinv(a, b, tail))
+    rest = np.where(upper, scipy.special.betaincinv(b, a, tail), 1 - scipy.special.betaincinv(a, b, tail))
+    share = np.where(upper, 1 - rest, scipy.special.betaincinv(a, b, tail))
     return share * dim_in / k, np.sqrt(np.maximum(rest, 1e-30))
 
 
@@ -250,6 +250,6 @@ def _reach_of_entries(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Float
     if noise.kind == "gaussian":
         return np.zeros_like(pair.inner)
     total = sum(np.maximum(squared - k * noise.variance, 0.0) for squared in (pair.squared_z, pair.squared_w))
-    others = special.ndtri(tail) ** 2 * k * noise.variance**2
+    others = scipy.special.ndtri(tail) ** 2 * k * noise.variance**2
     along = np.sqrt(total * noise.tail(tail, 1) ** 2 + others)
     return np.asarray(np.maximum(along, noise.tail(tail / (2 * k), 2) ** 2 / 4))

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-from scipy import special
+import scipy
 
 from sfumato.lengths import Floats, LengthLaw
 from sfumato.moments import length_variance
@@ -101,7 +101,7 @@ def _caution(tail: float) -> float:
 
     Half a one makes up for the luck that an image and its concentration share (simulated).
     """
-    return float(0.5 + np.clip(-special.ndtri(tail) - 1.96, 0.0, 2.0))
+    return float(0.5 + np.clip(-scipy.special.ndtri(tail) - 1.96, 0.0, 2.0))
 
 
 def _concentration(seen: Seen, law: LengthLaw) -> tuple[Floats, Floats]:

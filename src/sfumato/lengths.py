@@ -19,9 +19,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
-import scipy  # scipy.interpolate is imported where it is first named
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from sfumato.moments import Geometry, NoiseLaw, length_variance
 
@@ -72,10 +71,10 @@ class LengthLaw:
         unit = replace(self, noise=NoiseLaw(self.noise.kind, 1.0))
         places = _place(squared / self.noise.variance / self.geometry.dim_out)
         read = scipy.interpolate.RegularGridInterpolator((_place(_LENGTHS), _SCORES), _table(unit, concentration))
-        least, reaches = special.ndtr(_SCORES[0]), []
+        least, reaches = scipy.special.ndtr(_SCORES[0]), []
         for sign, tail in zip((-1, 1), tails, strict=True):
             further = self.noise.tail(np.minimum(tail, least), 1) / self.noise.tail(least, 1)
-            scores = np.clip(-sign * special.ndtri(tail), _SCORES[0], _SCORES[-1])
+            scores = np.clip(-sign * scipy.special.ndtri(tail), _SCORES[0], _SCORES[-1])
             reach = read((np.minimum(places, _place(_LENGTHS)[-1]), scores))
             reaches.append(reach * further**2)  # beyond the table as squares grow
         deviation = self.deviation(squared)
@@ -136,8 +135,8 @@ def _standardised(masses: Floats) -> Floats:
     deviation = np.sqrt(np.sum(masses * (cells - mean) ** 2))
     lower = np.maximum.accumulate(np.cumsum(masses))
     upper = np.maximum.accumulate(np.cumsum(masses[::-1]))
-    low = np.interp(special.ndtr(_SCORES), lower, cells + 0.5)
-    high = np.interp(special.ndtr(-_SCORES), upper, cells[::-1] - 0.5)
+    low = np.interp(scipy.special.ndtr(_SCORES), lower, cells + 0.5)
+    high = np.interp(scipy.special.ndtr(-_SCORES), upper, cells[::-1] - 0.5)
     return np.asarray((np.where(_SCORES <= 0, low, high) - mean) / deviation)
 
 
@@ -161,13 +160,15 @@ def _stretches(geometry: Geometry) -> Floats | None:
     variance = geometry.stretch_variance(1.0, 1 / geometry.dim_in)
     if variance <= 0:
         return None
-    tail, upper = special.ndtr(-np.abs(_NODES)), _NODES > 0
+    tail, upper = scipy.special.ndtr(-np.abs(_NODES)), _NODES > 0
     if geometry.family == "orthonormal":
         a, b = geometry.dim_out / 2, (geometry.dim_in - geometry.dim_out) / 2
-        share = np.where(upper, 1 - special.betaincinv(b, a, tail), special.betaincinv(a, b, tail))
+        share = np.where(upper, 1 - scipy.special.betaincinv(b, a, tail), scipy.special.betaincinv(a, b, tail))
         return np.asarray(share * geometry.dim_in / geometry.dim_out)
     shape = 1 / variance
-    return np.asarray(np.where(upper, special.gammainccinv(shape, tail), special.gammaincinv(shape, tail)) / shape)
+    return np.asarray(
+        np.where(upper, scipy.special.gammainccinv(shape, tail), scipy.special.gammaincinv(shape, tail)) / shape
+    )
 
 
 def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) -> Floats:
@@ -183,8 +184,10 @@ def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) 
     points = points[points > least]
     at = squared + deviation * points
     scores = np.stack([np.interp(at, row, _SCORES, left=-np.inf, right=np.inf) for row in quantiles])
-    below, above = (np.average(special.ndtr(x), axis=0, weights=np.exp(-(_NODES**2) / 2)) for x in (scores, -scores))
-    mixed = np.where(below < above, special.ndtri(below), -special.ndtri(above))
+    below, above = (
+        np.average(scipy.special.ndtr(x), axis=0, weights=np.exp(-(_NODES**2) / 2)) for x in (scores, -scores)
+    )
+    mixed = np.where(below < above, scipy.special.ndtri(below), -scipy.special.ndtri(above))
     return np.interp(_SCORES, *_rising(mixed, points))
 
 

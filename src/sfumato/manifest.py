@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import math
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ import jsonschema.exceptions
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.schema import Schema
+from sfumato.version import __version__
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -49,7 +50,7 @@ def complete(fields: Manifest) -> Manifest:
     A field that is None is left out: a number of rows that is protected.
     """
     said = {key: value for key, value in fields.items() if value is not None}
-    body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": metadata.version("sfumato")}, **said}
+    body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": __version__}, **said}
     sealed = body | {"digest": digest(body)}
     _check_shape(sealed)
     return sealed

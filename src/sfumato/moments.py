@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from sfumato import check
 
@@ -50,17 +50,17 @@ class NoiseLaw:
     def tail(self, probability: Number, copies: int) -> Number:
         """The value that n (one copy) or n - m (two) exceeds with this probability, at most 1/2."""
         if self.kind == "gaussian":
-            return -self.scale * math.sqrt(copies) * special.ndtri(probability)
+            return -self.scale * math.sqrt(copies) * scipy.special.ndtri(probability)
         b = self.scale / math.sqrt(2)
         if copies == 1:
             return -b * np.log(2 * np.asarray(probability))
         # Pr[n - m > y b] = (2 + y) e^-y / 4
-        return b * (-2 - special.lambertw(-4 * np.asarray(probability) * math.exp(-2), -1).real)
+        return b * (-2 - scipy.special.lambertw(-4 * np.asarray(probability) * math.exp(-2), -1).real)
 
     def exceeding(self, value: Number, copies: int) -> Number:
         """The probability that n (one copy) or n - m (two) exceeds a value, of either sign."""
         if self.kind == "gaussian":
-            return special.ndtr(-np.asarray(value) / (self.scale * math.sqrt(copies)))
+            return scipy.special.ndtr(-np.asarray(value) / (self.scale * math.sqrt(copies)))
         far = np.abs(value) * math.sqrt(2) / self.scale
         tail = np.exp(-far) / 2 if copies == 1 else (2 + far) * np.exp(-far) / 4
         return np.where(np.asarray(value) < 0, 1 - tail, tail)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -29,6 +28,7 @@ from sfumato.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
 from sfumato.mechanisms.asked import Answered, Live
 from sfumato.predicates import parse
 from sfumato.schema import Schema
+from sfumato.version import __version__
 
 _KNOWN = "the comparison with what was known before, which found no more of a difference; nothing else is random"
 
@@ -72,7 +72,7 @@ def sealed(
     body = {
         "format": "sfumato-answer",
         "version": 1,
-        "software": {"sfumato": metadata.version("sfumato")},
+        "software": {"sfumato": __version__},
         "kind": "answer",
         "guarantee": describe_guarantee(guarantee),
         "mechanism": mechanism,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from sfumato import check, families, lattice
 from sfumato.errors import ParameterError
@@ -20,6 +20,7 @@ from sfumato.families import Drawn, Floats, Matrix
 from sfumato.guarantee import Change
 from sfumato.secret import public_words
 from sfumato.spectral import norm_bound
+from sfumato.windows import Plain
 
 Family = Literal["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
 Order = Literal[1, 2]
@@ -210,7 +211,8 @@ class LatticeProjection:
                 f"the grid has {grid.dim} columns of {grid.bits} bits, "
                 f"the projection takes {self.projection.dim_in} of {self.input_bits}"
             )
-        way = lattice.rounded_sparse_product if sparse.issparse(columns) else lattice.rounded_product
+        dense = isinstance(columns, np.ndarray | Plain)
+        way = lattice.rounded_product if dense else lattice.rounded_sparse_product
         return way(grid, self.entries, columns, projection_bits=self.projection_bits, shift=shift)
 
     def matrix(self) -> Matrix:
@@ -294,7 +296,7 @@ def _up(value: float, terms: int) -> float:
 def _on_entries(function: Callable[[Floats], Floats], matrix: Matrix) -> Matrix:
     if isinstance(matrix, np.ndarray):
         return function(matrix)
-    return sparse.csr_array((function(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+    return scipy.sparse.csr_array((function(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _scale_rows(matrix: Matrix, factors: Floats) -> Matrix:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -110,7 +110,9 @@ def _split(draft: ScalesPlan, requests: list[Request]) -> tuple[Option, ...]:
         return tuple(part(r, float(s)) for r, s in zip(requests, _shares(logits), strict=True))
 
     start, most = np.zeros(len(requests)), 25 * len(requests)
-    found = optimize.minimize(lambda x: draft.regret(parts(x)), start, method="Nelder-Mead", options={"maxfev": most})
+    found = scipy.optimize.minimize(
+        lambda x: draft.regret(parts(x)), start, method="Nelder-Mead", options={"maxfev": most}
+    )
     return parts(found.x)
 
 

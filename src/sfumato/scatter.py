@@ -15,9 +15,8 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy  # scipy.optimize and scipy.sparse.linalg are imported where they are first named
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from sfumato import check
 from sfumato.estimate import Bounds, Estimate, Number, _plain
@@ -144,7 +143,7 @@ class Noisy:
 
     def quantile(self, tail: float, alike: float) -> float:
         """How many standard errors are exceeded with this probability."""
-        return laplace_sum_tail(tail, alike) if self.law.kind == "laplace" else -float(special.ndtri(tail))
+        return laplace_sum_tail(tail, alike) if self.law.kind == "laplace" else -float(scipy.special.ndtri(tail))
 
     def variance(self, direction: Floats, most: float) -> Estimate:
         """Of the rows along a direction, in [0, most]."""
@@ -216,14 +215,14 @@ def laplace_sum_tail(probability: float, alike: float) -> float:
     equal, or one.
     """
     if alike >= _MANY:
-        return -float(special.ndtri(probability))
-    ends = special.gammaincinv(alike, 1e-15), special.gammainccinv(alike, 1e-18)
+        return -float(scipy.special.ndtri(probability))
+    ends = scipy.special.gammaincinv(alike, 1e-15), scipy.special.gammainccinv(alike, 1e-18)
     log_w = np.linspace(math.log(max(ends[0], 1e-30)), math.log(ends[1]), 1001)
-    density = np.exp(alike * log_w - np.exp(log_w) - special.gammaln(alike))
+    density = np.exp(alike * log_w - np.exp(log_w) - scipy.special.gammaln(alike))
     weights, spread = density / density.sum(), np.exp(log_w / 2) / math.sqrt(alike)
 
     def excess(x: float) -> float:
-        return float(np.log(weights @ special.ndtr(-x / spread)) - math.log(probability))
+        return float(np.log(weights @ scipy.special.ndtr(-x / spread)) - math.log(probability))
 
     return float(scipy.optimize.brentq(excess, 0.0, 5 - 2 * math.log(probability))) if probability < 0.5 else 0.0
 
@@ -273,7 +272,7 @@ class Sketched:
     def quantile(self, tail: float, alike: float) -> float:
         """How many standard errors are exceeded with this probability: Student's, for the draws are few."""
         del alike
-        return -float(special.stdtrit(self.draws, tail))
+        return -float(scipy.special.stdtrit(self.draws, tail))
 
     def variance(self, direction: Floats, most: float) -> Estimate:
         """Of the records along a direction, in [0, most]; intervals are exact, since draws . direction is Gaussian."""
@@ -285,8 +284,8 @@ class Sketched:
 
     def _variance_bounds(self, squares: float, ridge: float, most: float, tail: float) -> tuple[Floats, Floats]:
         (least, largest), left = self._count_bounds(tail)
-        low = squares / float(special.chdtri(self.draws, left)) - ridge
-        high = squares / float(special.chdtri(self.draws, 1 - left)) - ridge
+        low = squares / float(scipy.special.chdtri(self.draws, left)) - ridge
+        high = squares / float(scipy.special.chdtri(self.draws, 1 - left)) - ridge
         return _cut(low / largest, most), _cut(high / least, most)
 
     def _count_bounds(self, tail: float) -> tuple[tuple[float, float], float]:

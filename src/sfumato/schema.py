@@ -17,7 +17,6 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import types
 
@@ -410,7 +409,8 @@ def compare(schema: Schema, blocks: Iterable[pa.RecordBatch]) -> list[Finding]:
 def _problems(array: Any, column: DataColumn) -> dict[Problem, int]:
     values = cells.read(array, column)
     plain = cells.decoded(array) if types.is_dictionary(array.type) else array
-    missing = int(pc.sum(pc.is_null(plain, nan_is_null=types.is_floating(plain.type))).as_py() or 0)
+    nothing = plain.is_null(nan_is_null=types.is_floating(plain.type))
+    missing = int(nothing.to_numpy(zero_copy_only=False).sum())
     found: dict[Problem, int] = {"missing": missing, "unreadable": int(np.isnan(values).sum()) - missing}
     if isinstance(column, Real):
         found |= {"below low": int((values < column.low).sum()), "above high": int((values > column.high).sum())}

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato import cells, scatter
 from sfumato import manifest as manifests
@@ -117,7 +117,7 @@ def write_projection(folder: Path, matrix: Any) -> None:
     if isinstance(matrix, np.ndarray):
         named = {f"p{i}": column for i, column in enumerate(matrix.T)}
     else:
-        entries = sparse.coo_array(matrix)
+        entries = scipy.sparse.coo_array(matrix)
         row, column = (np.asarray(c, np.int64) for c in entries.coords)
         named = {"row": row, "column": column, "value": entries.data}
     table = pa.Table.from_arrays([cells.arrow(column) for column in named.values()], names=list(named))
@@ -211,7 +211,7 @@ def read_projection(path: Path, manifest: Manifest) -> Any:
     row, column, value = parts
     if row.size and (min(row.min(), column.min()) < 0 or row.max() >= shape[0] or column.max() >= shape[1]):
         raise _contradicted(path / PROJECTION)
-    return sparse.csr_array((value, (row, column)), shape=shape)
+    return scipy.sparse.csr_array((value, (row, column)), shape=shape)
 
 
 def _open_parquet(path: Path) -> pq.ParquetFile:

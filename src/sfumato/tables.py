@@ -14,7 +14,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato import cells, check, csvfile
 from sfumato.columns import Real
@@ -107,7 +106,7 @@ def part_of(table: Table, column: str, value: str) -> Table:
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         wanted = list(dict.fromkeys((*columns, column)))
         for batch in table.blocks(wanted, rows):
-            kept = pc.equal(cells.as_text(batch.column(wanted.index(column))), value).fill_null(False)
+            kept = cells.compute().equal(cells.as_text(batch.column(wanted.index(column))), value).fill_null(False)
             arrays = [cells.filtered(batch.column(wanted.index(name)), kept) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -150,6 +150,6 @@ def principal(moment: Floats, dimension: int) -> Floats:
     The entry of largest size of each is positive, the first of them if there are several.
     """
     dim = len(moment)
-    vectors = linalg.eigh(moment, subset_by_index=(dim - dimension, dim - 1))[1][:, ::-1]
+    vectors = scipy.linalg.eigh(moment, subset_by_index=(dim - dimension, dim - 1))[1][:, ::-1]
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(dimension)]
     return np.asarray(vectors * np.where(peaks < 0, -1.0, 1.0))

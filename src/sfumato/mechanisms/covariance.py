@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from sfumato import check, noise, scatter
 from sfumato.calibration import replaced_guess
@@ -244,7 +244,7 @@ class PreparedScatterSketch:
         words = secret.words(
             f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, exact
         )
-        root = linalg.cholesky(self._scatter(exact) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
+        root = scipy.linalg.cholesky(self._scatter(exact) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
         drawn, unit = normals(words, self.draws * len(root)).reshape(self.draws, -1), facts["lattice"]["unit"]
         values = np.rint(drawn @ root / unit).ravel() * unit
         if self.counted:

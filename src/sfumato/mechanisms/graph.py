@@ -16,10 +16,11 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato import check, cutting
 from sfumato.edges import LARGEST_VERTICES, Graph, gather
@@ -254,7 +255,7 @@ class _Sampler:
         sums *= self.grid
         out[...] = sums.T
 
-    def _incidences(self) -> Iterator[tuple[int, sparse.csc_array]]:
+    def _incidences(self) -> Iterator[tuple[int, Any]]:
         """sqrt(1 - w/n) E' for a block of edges after the other; as wide as there are vertices, so O(n + m) in all."""
         graph, n = self.graph, self.graph.vertices
         size = max(_EDGES, n)
@@ -264,4 +265,4 @@ class _Sampler:
             ends = np.stack([graph.first[some], graph.second[some]], axis=1).ravel()
             entries = np.stack([scaled, -scaled], axis=1).ravel()
             columns = np.arange(0, ends.size + 1, 2, dtype=np.int64 if ends.size >= 1 << 31 else np.int32)
-            yield start, sparse.csc_array((entries, ends, columns), shape=(n, scaled.size))
+            yield start, scipy.sparse.csc_array((entries, ends, columns), shape=(n, scaled.size))

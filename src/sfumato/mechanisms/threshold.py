@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from sfumato import check
 from sfumato.domain import Domain
@@ -96,7 +96,7 @@ class Scales:
             return tail - probability
 
         end = 2 * (large + small) * (1 - math.log(probability))
-        return float(optimize.brentq(excess, 0.0, end, xtol=1e-6 * large)) + 2e-6 * large + 1
+        return float(scipy.optimize.brentq(excess, 0.0, end, xtol=1e-6 * large)) + 2e-6 * large + 1
 
 
 class Comparisons(Live):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from sfumato import cutting
 from sfumato.cutting import PairNoise
@@ -156,7 +156,7 @@ class GraphSketchRelease(GraphRelease):
         cut, volume = (e.mean(axis=0) for e in each)
         gaps, pairs = (each[0] - cut, each[1] - volume), rows * (rows - 1)
         moments = tuple((gaps[i] * gaps[j]).sum(axis=0) / pairs for i, j in ((0, 0), (0, 1), (1, 1)))
-        law: cutting.Quantile = lambda tail: -special.stdtrit(rows - 1, tail)  # noqa: E731
+        law: cutting.Quantile = lambda tail: -scipy.special.stdtrit(rows - 1, tail)  # noqa: E731
         return cutting.ratio(cut, volume, moments, "the sketch's Gaussian rows", law)
 
 
