@@ -91,6 +91,7 @@ class InputGrid:
         out = np.empty(columns.shape) if out is None else out
         given, rows = doubles(columns, out), columns.shape[1]
         zero, top = np.zeros(rows), np.full(rows, 2.0**self.bits)
+        whole = isinstance(columns, Plain)  # then nothing is NaN by now
         low, per_unit = self.low[:, None], self._per_unit[:, None]
         together = max(1, _CACHED // max(1, rows))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -99,8 +100,11 @@ class InputGrid:
                 cells = out[some]
                 np.subtract(given[some], low[some], out=cells)
                 np.multiply(cells, per_unit[some], out=cells)
-                np.fmax(cells, zero, out=cells)  # fmax(NaN, 0) = 0
-                np.fmin(cells, top, out=cells)
+                if whole:
+                    np.clip(cells, 0.0, 2.0**self.bits, out=cells)
+                else:
+                    np.fmax(cells, zero, out=cells)  # fmax(NaN, 0) = 0
+                    np.fmin(cells, top, out=cells)
                 np.rint(cells, out=cells)
         return out
 
@@ -133,7 +137,7 @@ def rounded_product(
     for start in range(0, rows, piece):
         window = slice(start, min(start + piece, rows))
         rounded = grid.round(columns[:, window], out=scratch[:, : window.stop - start])
-        out[:, window] = coarsen(product(matrix, rounded), shift)
+        coarsen(product(matrix, rounded), shift, out=out[:, window])
     return out
 
 
@@ -156,14 +160,15 @@ def rounded_sparse_product(
     return coarsen(np.ascontiguousarray(dense.T) + product(matrix, origin), shift)
 
 
-def coarsen(exact: Floats | Integers, shift: int) -> Integers:
+def coarsen(exact: Floats | Integers, shift: int, out: Integers | None = None) -> Integers:
     """floor(y / 2^shift + 1/2) of exact integers, in integer arithmetic."""
     check.whole(0, shift=shift)
-    integers = exact.astype(np.int64)
+    out = np.empty(exact.shape, np.int64) if out is None else out
+    np.copyto(out, exact, casting="unsafe")
     if shift:
-        integers += 1 << (shift - 1)
-        integers >>= shift
-    return integers
+        out += 1 << (shift - 1)
+        out >>= shift
+    return out
 
 
 class Total:

@@ -115,8 +115,10 @@ def laplace_chunk(words: Integers, b: float, x: Floats, y: Floats, out: Integers
     np.rint(y, out=x)
     np.copyto(out, x, casting="unsafe")
     np.subtract(y, x, out=x)
-    if not (easy and max(float(x.max()), -float(x.min())) < 0.5 - _RADIUS * b):
-        hard = np.flatnonzero(~((np.abs(x) < 0.5 - _RADIUS * b) & (np.abs(y) < _EASY_LOG * b)))
+    np.abs(x, out=x)
+    certain = 0.5 - _RADIUS * b
+    if not (easy and float(x.max()) < certain):
+        hard = np.flatnonzero(~(x < certain) if easy else ~((x < certain) & (np.abs(y) < _EASY_LOG * b)))
         for i in hard[_unsettled(x[hard], _laplace_radius(words[hard], y[hard], b))].tolist():
             out[i] = exact_laplace(int(words[i]), b, functools.partial(more, i))
 
@@ -139,7 +141,8 @@ def gaussian_chunk(words: Integers, scale: float, scratch: Floats, out: Integers
     np.multiply(length, -2.0, out=length)
     np.sqrt(length, out=length)
     low, high = float(length.min()), float(length.max())
-    easy = low > _EASY_LENGTH[0] and high < _EASY_LENGTH[1] and 0.5 - _RADIUS * scale > 0
+    certain = 0.5 - _RADIUS * scale
+    easy = low > _EASY_LENGTH[0] and high < _EASY_LENGTH[1] and certain > 0
     np.multiply(length, scale, out=length)
     np.copyto(angle, words[pairs:], casting="unsafe")
     np.multiply(angle, math.pi * _TO_UNIT, out=angle)
@@ -150,9 +153,10 @@ def gaussian_chunk(words: Integers, scale: float, scratch: Floats, out: Integers
         np.rint(eta, out=gap)
         np.copyto(out[part], gap[:wanted], casting="unsafe")
         np.subtract(eta, gap, out=gap)
-        if not (easy and max(float(gap.max()), -float(gap.min())) < 0.5 - _RADIUS * scale):
+        np.abs(gap, out=gap)
+        if not (easy and float(gap.max()) < certain):
             plain = (length > _EASY_LENGTH[0] * _OVER * scale) & (length < _EASY_LENGTH[1] / _OVER * scale)
-            hard = np.flatnonzero(~((np.abs(gap) < 0.5 - _RADIUS * scale) & plain)[:wanted])
+            hard = np.flatnonzero(~((gap < certain) & plain)[:wanted])
             radius = _gaussian_radius(words[hard], eta[hard], length[hard], scale)
             for i in hard[_unsettled(gap[hard], radius)].tolist():
                 settled = exact_gaussian(
@@ -181,8 +185,8 @@ def _gaussian_radius(words: Integers, eta: Floats, length: Floats, scale: float)
 
 
 def _unsettled(gap: Floats, radius: Floats) -> NDArray[np.bool_]:
-    """Draws whose distance to the nearest half-integer is not certainly positive."""
-    return np.asarray(~(np.abs(gap) < 0.5 - radius))
+    """Draws whose distance to the nearest half-integer is not certainly positive; ``gap``: to the nearest integer."""
+    return np.asarray(~(gap < 0.5 - radius))
 
 
 def exact_laplace(word: int, b: float, more: Callable[[int], int]) -> int:

@@ -18,7 +18,7 @@ def usual() -> int:
 
 
 def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Result]:
-    """``function(*call)`` for each of the calls, which are read as they are needed, one more than threads.
+    """``function(*call)`` for each of the calls, which are read as they are needed, two more than threads.
 
     Left early, this may be ended by the collector in one of the threads themselves, so they are not waited for then.
     """
@@ -27,7 +27,7 @@ def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], 
         waiting: deque[Future[Result]] = deque()
         for call in calls:
             waiting.append(pool.submit(function, *call))
-            if len(waiting) > threads:
+            if len(waiting) > threads + 1:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -244,8 +244,11 @@ class PreparedSketch:
             for start in range(0, exact.shape[1], records):  # a few at a time, while they are in the cache
                 some = slice(start, start + records)
                 steps = exact[:, some]
-                steps += draw(words, steps.size, scale).reshape(steps.shape)
-                numbers[:, some] = steps * unit + offset
+                noisy = draw(words, steps.size, scale).reshape(steps.shape)
+                noisy += steps
+                made = noisy * unit
+                made += offset
+                numbers[:, some] = made
             return numbers
 
         matrix = self.projection.matrix() if self.recipe.publish_projection else None
