@@ -3,7 +3,9 @@
 Modules are imported by the commands that need them, so that help is quick and an interrupt is always caught.
 """
 
+import ctypes
 import gc
+import importlib.util
 import os
 import signal
 import sys
@@ -23,6 +25,8 @@ from sfumato.commands.reproducing import add_reproduce
 from sfumato.commands.studying import add_studio
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
+
+_GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most this), M_TRIM_THRESHOLD, M_TOP_PAD
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,11 +84,41 @@ def _parser() -> Parser:
 
 
 def entry() -> None:
-    """The console script, in a process of its own, which is set up for short work on large arrays."""
-    gc.set_threshold(50_000)  # of a start's half second, a tenth went to looking for garbage
-    if sys.platform == "linux":  # the other allocators give large arrays back, so that they are zeroed for each block
-        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    sys.exit(main())
+    """The console script, in a process of its own."""
+    gc.set_threshold(50_000)  # a tenth of the start went to looking for garbage
+    if len(sys.argv) > 2 and not {"-h", "--help"} & set(sys.argv):
+        _postpone("numpy.f2py", "numpy.testing")
+    if sys.argv[1:2] == ["release"] and sys.platform == "linux":
+        _keep_memory()
+    code = main()
+    gc.freeze()  # what is left goes with the process
+    sys.exit(code)
+
+
+def _postpone(*names: str) -> None:
+    """Load these modules when something in them is used: SciPy names them, which takes as long as the rest of it."""
+    for name in names:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None or name in sys.modules:
+            continue
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+        package, _, last = name.rpartition(".")
+        setattr(sys.modules[package], last, sys.modules[name])
+
+
+def _keep_memory() -> None:
+    """Use the memory of one block again for the next.
+
+    What is given back to the system comes back page by page, each filled with zeros, and taking it away interrupts all
+    threads: on two cores that was a tenth of the work. Arrow's own allocator does so too.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        for parameter, value in _GLIBC.items():
+            library.mallopt(parameter, value)
 
 
 if __name__ == "__main__":

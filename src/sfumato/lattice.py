@@ -133,10 +133,11 @@ def rounded_product(
     check_exact(input_bits=grid.bits, projection_bits=projection_bits, terms=grid.dim)
     rows = columns.shape[1]
     piece = min(1 << 13, max(1 << 10, _SCRATCH // grid.dim))
-    out, scratch = np.empty((matrix.shape[1], rows), np.int64), np.empty((grid.dim, min(piece, rows)))
+    out, scratch = np.empty((matrix.shape[1], rows), np.int64), np.empty(grid.dim * min(piece, rows))
     for start in range(0, rows, piece):
         window = slice(start, min(start + piece, rows))
-        rounded = grid.round(columns[:, window], out=scratch[:, : window.stop - start])
+        size = window.stop - start
+        rounded = grid.round(columns[:, window], out=scratch[: grid.dim * size].reshape(grid.dim, size))
         coarsen(product(matrix, rounded), shift, out=out[:, window])
     return out
 
