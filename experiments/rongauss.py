@@ -255,7 +255,8 @@ def small_digits(setting: Setting) -> Iterator[Part]:
 
 
 INTRODUCTION = f"""Learnt on synthetic rows, tested on real ones: means over random splits, projections and noise. ±
-is widened for few repetitions so that twice of it makes a 95% interval (Student); `repetitions` stands beside it. The
+is widened for few repetitions so that twice of it makes a 95% interval (Student); `repetitions` stands beside it, and
+where that is 1, ± is of the tested rows alone. The
 unit is a whole record, label and all, that is replaced by another. Gaussian noise has delta = 1e-6; Laplace noise and
 the exponential mechanism have none. Splits, projections and noise come from the seed of the run.
 
