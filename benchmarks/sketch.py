@@ -117,9 +117,7 @@ def show(taken: dict[str, Taken], separate: float) -> None:
     beyond = (median(a - start_one.seconds for a, _ in pairs), median(b - start.seconds for _, b in pairs))
     print(f"  two cores over one, typically        {median(a / b for a, b in pairs):6.2f} x (target >= 1.6)")
     print(f"  the same, beyond start-up            {beyond[0] / beyond[1]:6.2f} x")
-    print(
-        f"  two processes that share nothing     {median(one.runs) / separate:6.2f} x (the most that this machine gives)"
-    )
+    print(f"  two processes that share nothing     {median(one.runs) / separate:6.2f} x (what this machine gives)")
     print(f"  peak memory                          {ours.peak / 1024:6.2f} GiB (target <= 1)")
     for peer, job in peers()["laplace"].items():
         start = time.perf_counter()

@@ -1,6 +1,7 @@
 """The command line as a stranger meets it: what it prints, what it refuses, and how."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from sfumato.cli import main
 from sfumato.progress import ProgressLine
 from sfumato.releases.loading import load
+from sfumato.schema import Schema
 
 SCHEMA = """
 [[columns]]
@@ -192,6 +194,36 @@ def test_a_fresh_release_says_what_its_radius_means(capsys):
     command = COMMAND.replace("--unit attribute", "--delta 1e-6 --change l2 --radius 1 --fresh --projection gaussian")
     assert main(command.split()) == 0
     assert "before a projection drawn for this release" in capsys.readouterr().out
+
+
+OWN = """
+import sys
+from sfumato import cli
+
+sys.argv = ["sfumato", *sys.argv[1:]]
+try:
+    cli.entry()
+finally:
+    heavy = ("numpy.f2py.crackfortran", "numpy.testing._private", "scipy.special", "scipy.linalg", "pyarrow.compute")
+    import pyarrow, numpy.testing
+    print([name for name in heavy if name in sys.modules], pyarrow.default_memory_pool().backend_name)
+    numpy.testing.assert_array_equal([1], [1])
+"""
+
+
+def test_a_process_of_its_own_loads_what_it_needs_and_keeps_its_memory(tmp_path):
+    pq.write_table(pa.table({"c0": np.zeros(50), "c1": np.ones(50)}), tmp_path / "d.parquet")
+    (tmp_path / "s.toml").write_text(Schema.reals(2, low=0, high=1).to_toml())
+    command = ["release", "sketch", str(tmp_path / "d.parquet"), "--schema", str(tmp_path / "s.toml"), "--epsilon", "1"]
+    command += ["--dimension", "2", "--out", str(tmp_path / "r")]
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", OWN, *command], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    loaded, pool = done.stdout.splitlines()[-1].rsplit(" ", 1)
+    assert loaded == "[]"
+    assert pool == "system" or sys.platform != "linux"
 
 
 INTERRUPTED = """

@@ -29,12 +29,14 @@ from sfumato.version import __version__
 _GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most this), M_TRIM_THRESHOLD, M_TOP_PAD
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command."""
+def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -> int:
+    """Run one command; a process of its own is set up for it."""
     before, options = signal.getsignal(signal.SIGTERM), None
     try:
         signal.signal(signal.SIGTERM, _stop)
         options = _parser().parse_args(arguments)
+        if own_process:
+            _set_up(releases=options.run.__module__.endswith("releasing"))
         code: int | None = options.run(options)
         sys.stdout.flush()
     except SfumatoError as error:
@@ -84,15 +86,18 @@ def _parser() -> Parser:
 
 
 def entry() -> None:
-    """The console script, in a process of its own."""
-    gc.set_threshold(50_000)  # a tenth of the start went to looking for garbage
-    if len(sys.argv) > 2 and not {"-h", "--help"} & set(sys.argv):
-        _postpone("numpy.f2py", "numpy.testing")
-    if sys.argv[1:2] == ["release"] and sys.platform == "linux":
-        _keep_memory()
-    code = main()
+    """The console script."""
+    code = main(own_process=True)
     gc.freeze()  # what is left goes with the process
     sys.exit(code)
+
+
+def _set_up(*, releases: bool) -> None:
+    """Start sooner, and release faster."""
+    gc.set_threshold(50_000)  # a tenth of the start went to looking for garbage
+    _postpone("numpy.f2py", "numpy.testing")
+    if releases and sys.platform == "linux":
+        _keep_memory()
 
 
 def _postpone(*names: str) -> None:
