@@ -205,9 +205,10 @@ try:
     cli.entry()
 finally:
     heavy = ("numpy.f2py.crackfortran", "numpy.testing._private", "scipy.special", "scipy.linalg", "pyarrow.compute")
+    loaded = [name for name in heavy if name in sys.modules]
     import pyarrow, numpy.testing
-    print([name for name in heavy if name in sys.modules], pyarrow.default_memory_pool().backend_name)
     numpy.testing.assert_array_equal([1], [1])
+    print(loaded, pyarrow.default_memory_pool().backend_name)
 """
 
 
