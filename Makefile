@@ -13,7 +13,7 @@ unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-$(VENV)/base: pyproject.toml
+$(VENV)/base: pyproject.toml src/sfumato/version.py
 	@echo "Setting up $(VENV) (the first time takes a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sfumato needs Python 3.11 or newer: make PYTHON=python3.11" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV)

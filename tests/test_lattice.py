@@ -10,6 +10,7 @@ from scipy import sparse
 from sfumato import lattice
 from sfumato.errors import ParameterError
 from sfumato.lattice import InputGrid, Total
+from sfumato.windows import Plain
 
 RNG = np.random.default_rng(11)
 
@@ -166,3 +167,11 @@ def test_sums_of_numbers_that_are_too_wide_are_refused():
                 summed([np.full((2, 3), bad)], 2, 20)
     with pytest.raises(OverflowError, match="62 bits"):
         Total((1,)).add(np.array([2.0**63]))
+
+
+def test_the_grid_clips_by_itself_whatever_its_columns_let_through():
+    """Even columns that put NaN in the place of NaN: the bound on a change must not rest on who encodes."""
+    cells = np.array([np.nan, -np.inf, np.inf, 0.5], np.float32)
+    grid = InputGrid([0.0, 0.0], [1.0, 1.0], 4)
+    rounded = grid.round(Plain([cells, cells], np.array([np.nan, 1.0])))
+    assert rounded.tolist() == [[0, 0, 16, 8], [16, 0, 16, 8]]

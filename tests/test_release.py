@@ -238,7 +238,7 @@ def test_forged_files_are_refused_with_one_line(folder, name, table):
 
 
 def test_numbers_are_written_without_room_for_gaps_and_read_with_it(folder):
-    """Earlier releases foresaw gaps, which costs a third of the time to write."""
+    """Earlier releases foresaw gaps."""
     first = load(folder)
     table = pq.read_table(folder / "data.parquet")
     assert [field.nullable for field in table.schema] == [True, False, False, False]

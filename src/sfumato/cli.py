@@ -94,14 +94,14 @@ def entry() -> None:
 
 def _set_up(*, releases: bool) -> None:
     """Start sooner, and release faster."""
-    gc.set_threshold(50_000)  # a tenth of the start went to looking for garbage
+    gc.set_threshold(50_000)  # what is imported is no garbage
     _postpone("numpy.f2py", "numpy.testing")
     if releases and sys.platform == "linux":
         _keep_memory()
 
 
 def _postpone(*names: str) -> None:
-    """Load these modules when something in them is used: SciPy names them, which takes as long as the rest of it."""
+    """Load these modules when something in them is used: SciPy names them all, and uses none here."""
     for name in names:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None or name in sys.modules:
@@ -117,7 +117,7 @@ def _keep_memory() -> None:
     """Use the memory of one block again for the next.
 
     What is given back to the system comes back page by page, each filled with zeros, and taking it away interrupts all
-    threads: on two cores that was a tenth of the work. Arrow's own allocator does so too.
+    threads. Arrow's own allocator does so too.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     library = ctypes.CDLL(None)

@@ -91,7 +91,6 @@ class InputGrid:
         out = np.empty(columns.shape) if out is None else out
         given, rows = doubles(columns, out), columns.shape[1]
         zero, top = np.zeros(rows), np.full(rows, 2.0**self.bits)
-        whole = isinstance(columns, Plain)  # then nothing is NaN by now
         low, per_unit = self.low[:, None], self._per_unit[:, None]
         together = max(1, _CACHED // max(1, rows))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -100,11 +99,8 @@ class InputGrid:
                 cells = out[some]
                 np.subtract(given[some], low[some], out=cells)
                 np.multiply(cells, per_unit[some], out=cells)
-                if whole:
-                    np.clip(cells, 0.0, 2.0**self.bits, out=cells)
-                else:
-                    np.fmax(cells, zero, out=cells)  # fmax(NaN, 0) = 0
-                    np.fmin(cells, top, out=cells)
+                np.fmax(cells, zero, out=cells)  # fmax(NaN, 0) = 0
+                np.fmin(cells, top, out=cells)
                 np.rint(cells, out=cells)
         return out
 
