@@ -1,14 +1,17 @@
-"""Processes that are timed: the best seconds and the largest resident set of commands that take turns.
+"""Processes that are timed: the best seconds and the largest resident sets of commands that take turns.
 
 A process that is started counts the memory of the one that starts it, so this one stays small: data are written by
-others (``python timed.py FOLDER ROWS COLUMNS``).
+others (``python timed.py FOLDER ROWS COLUMNS``). The resident sets of a command and of its processes are added up, what
+they share counted for each.
 """
 
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,15 +49,44 @@ def run(taken: Taken, command: list[str], cores: int | None = None) -> None:
     os.sched_setaffinity(0, sorted(every)[:cores])  # inherited by the process
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, env=ENVIRONMENT)  # noqa: S603
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
+    with _watched(process.pid) as seen:
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
     os.sched_setaffinity(0, every)
     if status != 0:
         sys.exit(f"failed: {' '.join(command[:6])}")
     taken.runs.append(seconds)
     taken.seconds = min(taken.seconds, seconds)
     taken.work = min(taken.work, usage.ru_utime + usage.ru_stime)
-    taken.peak = max(taken.peak, usage.ru_maxrss / 1024)
+    taken.peak = max(taken.peak, usage.ru_maxrss / 1024, *seen)
+
+
+@contextmanager
+def _watched(pid: int) -> Iterator[list[float]]:
+    """MiB of a command and its processes, looked at again and again until the block ends."""
+    seen, over = [0.0], threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.02):
+            seen.append(_resident(pid) * os.sysconf("SC_PAGESIZE") / 2**20)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _resident(pid: int) -> int:
+    """Pages of a process and of those that it began."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, IndexError):  # it has ended
+        return 0
+    return pages + sum(_resident(int(child)) for child in children)
 
 
 def at_once(commands: list[list[str]]) -> float:

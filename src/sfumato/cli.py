@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
     try:
         signal.signal(signal.SIGTERM, _stop)
         options = _parser().parse_args(arguments)
+        options.own_process = own_process
         if own_process:
             _set_up(releases=options.run.__module__.endswith("releasing"))
         code: int | None = options.run(options)
@@ -94,8 +95,10 @@ def entry() -> None:
 
 def _set_up(*, releases: bool) -> None:
     """Start sooner, and release faster."""
-    gc.set_threshold(50_000)  # what is imported is no garbage
+    gc.set_threshold(500_000)  # what is imported is no garbage
     _postpone("numpy.f2py", "numpy.testing")
+    if releases:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # there are processes and threads for blocks; these spin
     if releases and sys.platform == "linux":
         _keep_memory()
 

@@ -4,11 +4,11 @@ An engine turns blocks into ``Rows`` for a mechanism and writes what comes out o
 blocks at the same positions, so the noise, which is a function of both, and the release are the same to the bit.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ from sfumato.rows import MEMORY, Blocks, LocalRows, Progress, Rows, memory_size
 from sfumato.schema import Schema, positions
 from sfumato.storage import Block, Written
 from sfumato.tables import Table
+
+Announce: TypeAlias = Callable[[], None]
 
 _IDS_AT_ONCE = 1 << 16
 
@@ -38,8 +40,13 @@ class Engine(Protocol):
         """The blocks, for a mechanism to work on."""
         ...
 
-    def write(self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: "Ids | None") -> Written:
-        """Write published blocks, each with the public ids of its rows."""
+    def write(
+        self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: "Ids | None", announce: Announce
+    ) -> Written:
+        """Write published blocks, each with the public ids of its rows.
+
+        ``announce`` tells a ledger that noise is drawn: for engines whose noise is drawn where no ledger can be told.
+        """
         ...
 
 
@@ -62,8 +69,11 @@ class Local:
         """Rows whose blocks are worked on by threads."""
         return LocalRows(blocks, progress=progress, threads=self.threads)
 
-    def write(self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: "Ids | None") -> Written:
-        """One file, written as the blocks come."""
+    def write(
+        self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: "Ids | None", announce: Announce
+    ) -> Written:
+        """One file, written as the blocks come; the secret announces itself when the first is drawn."""
+        del announce
         return storage.write_numbers(folder, names, with_ids(blocks, ids))
 
 

@@ -19,6 +19,9 @@ from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
 
+FROM_DATA = "which vertices there are was taken from the data, which is outside the guarantee"
+CLASSES_SHOWN = "classes are public here: the class of a record, and how many records have each, are not protected"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:

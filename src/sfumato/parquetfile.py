@@ -23,7 +23,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 _BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
 _SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
 _ROW_GROUP = 1 << 24  # bytes of a row group that is written
-_GROUPS_WAITING = 2  # to be written
+_GROUPS_WAITING = 1  # to be written
 _WRITTEN = 1 << 20  # bytes that are hashed and written at a time
 _UNSYNCED = 1 << 26  # bytes that may be on their way to the disk
 
@@ -68,6 +68,7 @@ class Part:
                 position += batch.num_rows
                 if low < high:
                     yield batch.slice(low, high - low).select(list(columns))
+                del batch  # here and wherever it goes, so that a row group is gone before the next one is read
                 if position >= stop:
                     break
 
@@ -81,7 +82,9 @@ def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: l
     """Batches of row groups; small ones are read whole, which is faster, and large ones streamed."""
     for group in groups:
         if file.metadata.row_group(group).total_byte_size <= _SMALL_GROUP:
-            yield from file.read_row_group(group, columns=list(columns)).to_batches()
+            batches = file.read_row_group(group, columns=list(columns)).to_batches()
+            while batches:
+                yield batches.pop(0)
         else:
             yield from file.iter_batches(batch_size=rows, columns=list(columns), row_groups=[group])
 
@@ -139,6 +142,7 @@ class ParquetSink:
                     group.result()
                 self._writer.close()
                 self._stream.flush()
+                self._file.sync()
         finally:
             self._file.given_up = True  # closed again after an error, Arrow must not come upon another one
             with contextlib.suppress(OSError, pa.ArrowException):
@@ -170,10 +174,14 @@ class _Hashed(io.RawIOBase):
         self.size += len(data)
         count = self._raw.write(data)
         if self.size >= self._synced + _UNSYNCED:  # while others work, instead of all of it in the end
-            self._raw.flush()
-            os.fsync(self._raw.fileno())
-            self._synced = self.size
+            self.sync()
         return count
+
+    def sync(self) -> None:
+        """Wait until all of it is on disk."""
+        self._raw.flush()
+        os.fsync(self._raw.fileno())
+        self._synced = self.size
 
     def flush(self) -> None:
         if not self._raw.closed:

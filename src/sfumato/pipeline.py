@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +19,15 @@ from sfumato.errors import LedgerError, ParameterError, ReleaseError, SfumatoErr
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Account, Ledger, Reservation, schema_text
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
-from sfumato.mechanism import Prepared, Published, Recipe
-from sfumato.mechanisms.graph import FROM_DATA
-from sfumato.mechanisms.synthetic import CLASSES_SHOWN
-from sfumato.releases.loading import AnyRelease, of_kind
+from sfumato.mechanism import CLASSES_SHOWN, FROM_DATA, Prepared, Published, Recipe
 from sfumato.rows import Blocks, Progress, Rows, ignore
 from sfumato.schema import Schema
 from sfumato.secret import Secret
 from sfumato.spark import Spark
 from sfumato.tables import Table, open_table, part_of
+
+if TYPE_CHECKING:
+    from sfumato.releases.loading import AnyRelease
 
 Budget: TypeAlias = Ledger | Account | str | Path | None  # a path or URL stands for its ledger's only dataset
 FROM_BOUNDS = "bounds were taken from the data, which is outside the guarantee"
@@ -42,7 +42,7 @@ def release(
     ledger: Budget = None,
     engine: Engine | str = "local",
     secret: Secret | None = None,
-) -> AnyRelease:
+) -> "AnyRelease":
     """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
@@ -51,6 +51,8 @@ def release(
     classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests; a release made with the testing
     twin is marked as unprotected.
     """
+    from sfumato.releases.loading import of_kind  # noqa: PLC0415 - much to load where releases are only written
+
     account, worker = account_of(ledger), _engine(engine)
     beside = Path(tempfile.gettempdir()) / "sfumato"
     with worker.opened(data, beside) as still, ExitStack() as stack:
@@ -95,7 +97,8 @@ def release_to(  # noqa: PLR0913 - everything meets here
         charge = stack.enter_context(job.charged(account))
         folder = stack.enter_context(storage.new_folder(Path(path)))
         published = job.run(rows, charge)
-        written = worker.write(folder, published.names, published.blocks, job.ids(published))
+        announce = (lambda: None) if charge is None else charge.draw
+        written = worker.write(folder, published.names, published.blocks, job.ids(published), announce)
         if published.matrix is not None:
             storage.write_projection(folder, published.matrix)
         manifest = storage.finish(folder, job.fields(published, written.rows, charge), written.files)

@@ -179,8 +179,10 @@ class LocalRows:
         def calls() -> Iterator[tuple[int, Any]]:
             position = self.first
             for block in blocks:
+                rows = block.shape[0]
                 yield position, block
-                position += block.shape[0]
+                del block
+                position += rows
 
         with threadpool_limits(1, user_api="blas"):
             yield from in_order(one, calls(), self.threads)

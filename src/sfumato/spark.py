@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import storage
-from sfumato.engine import Ids, with_ids
+from sfumato.engine import Announce, Ids, with_ids
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError, SfumatoError
 from sfumato.lattice import Total
 from sfumato.manifest import part_name
@@ -87,8 +87,14 @@ class Spark:
             )
         return SparkRows(session(self.master), blocks, progress)
 
-    def write(self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None) -> Written:
-        """One file for each task if tasks make the blocks; otherwise one file, from here."""
+    def write(
+        self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None, announce: Announce
+    ) -> Written:
+        """One file for each task if tasks make the blocks; otherwise one file, from here.
+
+        A secret announces itself before it travels.
+        """
+        del announce
         if isinstance(blocks, Mapped):
             return blocks.write(folder, names, ids)
         return storage.write_numbers(folder, names, with_ids(blocks, ids))

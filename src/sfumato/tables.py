@@ -126,6 +126,7 @@ def reblock(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
         if start < batch.num_rows:
             held.append(batch.slice(start))
             count += batch.num_rows - start
+        del batch
     if held:
         yield _joined(held)
 
@@ -153,8 +154,7 @@ def _attempt(action: Callable[[], Result], complaint: str) -> Result:
 
 def _guarded(batches: Batches, source: str) -> Batches:
     complaint = f"{source} cannot be read to its end: it is damaged, or its rows do not all have the same columns"
-    while (batch := _attempt(lambda: next(batches, None), complaint)) is not None:
-        yield batch
+    return iter(lambda: _attempt(lambda: next(batches, None), complaint), None)
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------

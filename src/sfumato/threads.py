@@ -1,5 +1,6 @@
 """A few calls at a time in threads of this process, results in the order of the calls."""
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,17 +12,25 @@ Result = TypeVar("Result")
 _MOST = 4
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def usual() -> int:
-    """How many threads to work with: as many as this process may use cores, at most four."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_MOST, cores)
+    """How many threads to work with: as many as there are cores, at most four."""
+    return min(_MOST, cores())
 
 
 def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Result]:
     """``function(*call)`` for each of the calls, which are read as they are needed, two more than threads.
 
-    Left early, this may be ended by the collector in one of the threads themselves, so they are not waited for then.
+    One thread is this one. Of several, left early, this may be ended by the collector in one of themselves, so they are
+    not waited for then.
     """
+    if threads == 1:
+        yield from itertools.starmap(function, calls)
+        return
     pool = ThreadPoolExecutor(threads)
     try:
         waiting: deque[Future[Result]] = deque()

@@ -108,6 +108,11 @@ def engine(options: Any) -> "Engine":
         return Spark(master=options.master, memory=memory)
     if options.master is not None:
         raise ParameterError("--master is Spark's: it needs --engine spark")
+    if options.own_process:
+        from sfumato.processes import Processes
+        from sfumato.threads import cores
+
+        return Processes(memory=memory, processes=cores())
     from sfumato.engine import Local
 
     return Local(memory=memory)

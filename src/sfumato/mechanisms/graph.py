@@ -29,7 +29,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.idealized import normals
 from sfumato.loss import ChiSquare, Loss
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published
+from sfumato.mechanism import FROM_DATA, Published
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
@@ -43,8 +43,6 @@ _CELLS = 1 << 22  # of a published block
 _GRID_BITS = 16  # published numbers are multiples of about 2^-16 of the ridge's standard deviation
 _LARGEST_SKETCH = 1 << 34  # numbers
 _MOST_SHARE = 0.5  # of the complete graph, before a release warns of it
-
-FROM_DATA = "which vertices there are was taken from the data, which is outside the guarantee"
 
 
 def check_edges(name: str, schema: Schema | None, guarantee: Guarantee) -> None:

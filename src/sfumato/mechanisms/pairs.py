@@ -20,8 +20,8 @@ from sfumato.guarantee import Guarantee
 from sfumato.lattice import INPUT_BITS
 from sfumato.loss import Gaussian, Laplace, Loss, Response
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published, check_noise
-from sfumato.mechanisms.graph import FROM_DATA, check_edges, check_vertices
+from sfumato.mechanism import FROM_DATA, Published, check_noise
+from sfumato.mechanisms.graph import check_edges, check_vertices
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret

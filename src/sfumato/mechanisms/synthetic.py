@@ -30,7 +30,7 @@ from sfumato.labels import Kind, Labelled
 from sfumato.lattice import Integers
 from sfumato.loss import Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
-from sfumato.mechanism import Published, check_noise
+from sfumato.mechanism import CLASSES_SHOWN, Published, check_noise
 from sfumato.mechanisms import breadth
 from sfumato.mechanisms.fitting import Fitting
 from sfumato.mechanisms.sketch import Noise
@@ -45,7 +45,6 @@ _PAPER = 0.3  # the share of the mean in Chanyaswad et al.
 _MOST_COLUMNS = 3000
 _MOST_SAMPLES = 1 << 30
 _BLOCK = 1 << 16
-CLASSES_SHOWN = "classes are public here: the class of a record, and how many records have each, are not protected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sfumato.accounting import Charge
 from sfumato.budget import Dataset, Quote, Request
-from sfumato.engine import Ids, Local
+from sfumato.engine import Announce, Ids, Local
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Account, Reservation
@@ -114,7 +114,9 @@ class Watched(Local):
 
         return Local.rows(self, blocks.encoded_by(encode), progress)
 
-    def write(self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None) -> Written:
+    def write(
+        self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None, announce: Announce
+    ) -> Written:
         """Written block by block, each of which is a place to stop."""
 
         def told() -> Iterator[Any]:
@@ -122,7 +124,7 @@ class Watched(Local):
                 self.tick(0)
                 yield block
 
-        return Local.write(self, folder, names, told(), ids)
+        return Local.write(self, folder, names, told(), ids, announce)
 
 
 class Job:

@@ -1,0 +1,193 @@
+"""Ranges of a table worked on by processes of this machine, each of which writes one file of the release.
+
+Threads of Python wait for each other between operations; processes share nothing but the machine. They are forks of
+this one, so the function of the blocks and the release's key reach them as they are, through nothing that could keep
+them. What makes forks dangerous elsewhere, a generator that goes on with the same numbers in both, does not exist here:
+the noise of a block is a function of the key, the parameters, the block's position and its integers (``secret``).
+
+A fork keeps the locks of threads that it leaves behind, so it is made only where no other thread of Python runs (those
+of Arrow and of BLAS begin anew in a fork). A ledger is told before it that noise is drawn, as a fork must not do so.
+"""
+
+import itertools
+import multiprocessing
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from sfumato import storage
+from sfumato.engine import Announce, Ids, Local, with_ids
+from sfumato.errors import ReleaseError
+from sfumato.manifest import part_name
+from sfumato.rows import Blocks, Floats, LocalRows, Progress, Rows
+from sfumato.storage import Written
+
+Result = TypeVar("Result")
+Part: TypeAlias = tuple[int, dict[str, Any]]  # rows, and digest and size of the file that holds them
+
+_FEWEST = 4  # blocks that are worth a process
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes(Local):
+    """The machine at hand: at most so many processes for what is published row by row, threads for all else.
+
+    Only for programs that have no thread of their own when a release begins; with one, threads do all of it. Fewer
+    processes are used where there are few rows or little memory, and one where rows cannot be read from the middle.
+    """
+
+    processes: int
+
+    def rows(self, blocks: Blocks, progress: Progress) -> Rows:
+        """Rows whose blocks are worked on by processes or threads."""
+        ranges = divided(blocks, min(self.processes, self.memory // taken(blocks)))
+        if len(ranges) == 1:
+            return Local.rows(self, blocks, progress)
+        return DividedRows(blocks, ranges, progress)
+
+    def write(
+        self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None, announce: Announce
+    ) -> Written:
+        """One file for each process if several may make the blocks; otherwise one file."""
+        if isinstance(blocks, Divided) and sys.platform == "linux" and threading.active_count() == 1:
+            announce()
+            return blocks.write(folder, names, ids)
+        return Local.write(self, folder, names, blocks, ids, announce)
+
+
+def taken(blocks: Blocks) -> int:
+    """Bytes that one process takes, as measured: for columns being read, blocks in doubles, and rows being written."""
+    copies = 2 if blocks.dim == len(blocks.columns) else 4  # numbers stay as they were read, other cells are encoded
+    return (64 + len(blocks.columns)) * _MIB + copies * 8 * blocks.size * blocks.dim
+
+
+def divided(blocks: Blocks, processes: int) -> list[tuple[int, int]]:
+    """Ranges of rows of whole blocks, about equally many each: one for each process that is worth it."""
+    rows, count = blocks.table.rows or 0, -(-(blocks.table.rows or 0) // blocks.size)
+    many = max(1, min(processes, count // _FEWEST)) if blocks.table.divisible else 1
+    starts = [count * i // many * blocks.size for i in range(many)]
+    return list(itertools.pairwise([*starts, rows]))
+
+
+class DividedRows(LocalRows):
+    """Blocks that several processes may work on, each on a range of rows."""
+
+    def __init__(self, blocks: Blocks, ranges: list[tuple[int, int]], progress: Progress) -> None:
+        super().__init__(blocks, progress=progress)
+        self.ranges = ranges
+
+    def map(self, function: Callable[[int, Floats], Result]) -> "Divided[Result]":
+        """What becomes of the blocks: to be written by processes, or made here by threads as it is asked for."""
+        return Divided(self, function)
+
+    def part(self, number: int, function: Callable[[int, Floats], Result], progress: Progress) -> Iterator[Result]:
+        """What becomes of one range, made here and one block after the other."""
+        start, stop = self.ranges[number]
+        return LocalRows(self.blocks.within(start, stop), first=start, progress=progress, threads=1).map(function)
+
+
+class Divided(Iterator[Result]):
+    """The results of a function of the blocks, not yet computed."""
+
+    def __init__(self, rows: DividedRows, function: Callable[[int, Floats], Result]) -> None:
+        self._rows, self._function = rows, function
+        self._results: Iterator[Result] | None = None
+
+    def __next__(self) -> Result:
+        if self._results is None:
+            self._results = LocalRows.map(self._rows, self._function)
+        return next(self._results)
+
+    def write(self, folder: Path, names: tuple[str, ...], ids: Ids | None) -> Written:
+        """One file for each range, the first by this process; whatever goes wrong, no other is left."""
+        helpers: list[_Helper] = []
+
+        def count(rows: int) -> None:
+            self._rows.progress(rows)
+            _listen(helpers, self._rows.progress, patient=False)
+
+        def write(number: int, made: Iterator[Any]) -> Part:
+            mine = None if ids is None else ids.within(*self._rows.ranges[number])
+            return storage.write_part(folder / part_name(number), names, with_ids(made, mine))
+
+        def help_with(number: int) -> Callable[[Progress], Part]:
+            return lambda progress: write(number, self._rows.part(number, self._function, progress))
+
+        before = pa.cpu_count()
+        try:
+            pa.set_cpu_count(1)  # for each process; more of them would be in each other's way
+            helpers.extend(_Helper(help_with(number)) for number in range(1, len(self._rows.ranges)))
+            parts = [write(0, self._rows.part(0, self._function, count))]
+            _listen(helpers, self._rows.progress, patient=True)
+        finally:
+            pa.set_cpu_count(before)
+            for helper in helpers:
+                helper.end()
+        parts += [helper.part for helper in helpers if helper.part is not None]
+        return Written(sum(rows for rows, _ in parts), {part_name(n): facts for n, (_, facts) in enumerate(parts)})
+
+
+class _Helper:
+    """A fork of this process that writes a part; it tells how many rows it has done, and in the end what it wrote."""
+
+    def __init__(self, task: Callable[[Progress], Part]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.connection, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_help, args=(task, theirs, self.connection), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.part: Part | None = None
+
+    def hear(self, progress: Progress) -> None:
+        """One of the things it tells; what went wrong there is raised here."""
+        try:
+            told = self.connection.recv()
+        except EOFError:
+            self._process.join()
+            raise ReleaseError(
+                f"a process that made a part of the release was ended (exit code {self._process.exitcode}), "
+                "perhaps for lack of memory: lower --memory"
+            ) from None
+        if isinstance(told, Exception):
+            raise told
+        if isinstance(told, int):
+            progress(told)
+        else:
+            self.part = told
+
+    def end(self) -> None:
+        """Stop it, if it has not ended."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _listen(helpers: list[_Helper], progress: Progress, *, patient: bool) -> None:
+    """Hear what the helpers have to tell: what there is, or until all have told what they wrote."""
+    while busy := {helper.connection: helper for helper in helpers if helper.part is None}:
+        told = wait(list(busy), None if patient else 0)
+        if not told:
+            return
+        for connection in told:
+            busy[connection].hear(progress)  # type: ignore[index]
+
+
+def _help(task: Callable[[Progress], Part], told: Connection, other: Connection) -> None:
+    """What a helper does. It ends by a signal without a word, and at its next word once nobody listens."""
+    other.close()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        told.send(task(told.send))
+    except BrokenPipeError:
+        return
+    except Exception as error:  # noqa: BLE001 - raised again by the process that waits for it
+        told.send(error)
