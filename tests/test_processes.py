@@ -22,7 +22,7 @@ from processes import CONTEXT
 from sfumato.columns import Flag, Id, Real
 from sfumato.commands import parsing
 from sfumato.engine import Local
-from sfumato.errors import ReleaseError, SchemaError
+from sfumato.errors import BudgetError, ReleaseError, SchemaError
 from sfumato.ledger import Ledger
 from sfumato.pipeline import release_to
 from sfumato.processes import Processes, divided, taken
@@ -38,6 +38,7 @@ ROWS = 12 * BLOCK + 100
 SCHEMA = sf.Schema((Flag("a"), Flag("b"), Id("name")))
 TERMS = {"schema": SCHEMA, "guarantee": sf.Guarantee(epsilon=1.0)}
 SKETCH, RESPONSES = sf.Sketch(dimension=2, projection="gaussian", seed=1), sf.RandomizedResponse()
+COMPONENTS = sf.Components(dimension=1)  # its first pass is of threads, none of which is left for the second
 ENGINE = Processes(processes=MANY)
 PARTS = {f"part-{number:06d}.parquet" for number in range(MANY)}
 
@@ -98,7 +99,7 @@ def release_apart(out, data, mechanism, ledger=None, *, testing=True, prepare=No
     return sum(counted)
 
 
-@pytest.mark.parametrize("mechanism", [SKETCH, RESPONSES])
+@pytest.mark.parametrize("mechanism", [SKETCH, RESPONSES, COMPONENTS])
 def test_processes_make_the_release_that_threads_make(flags, tmp_path, mechanism):
     assert apart(release_apart, tmp_path / "many", flags, mechanism) == ROWS
     release_to(tmp_path / "one", flags, mechanism=mechanism, engine=Local(), secret=Secret.for_testing(1), **TERMS)
@@ -154,7 +155,9 @@ def test_what_fails_in_one_process_is_told_and_nothing_is_left(flags, tmp_path):
 def test_a_process_that_is_killed_ends_the_release_and_what_was_drawn_is_spent(flags, tmp_path):
     ledger = Ledger.create(tmp_path / "budget.db")
     ledger.add_dataset("people", sf.Guarantee(epsilon=1.0))
-    with pytest.raises(ReleaseError, match=r"was ended.*-9.*lower --memory; .*stays spent, for noise was drawn"):
+    with pytest.raises(
+        ReleaseError, match=r"was ended.*-9.*lower --memory; .*stays spent, for noise may have been drawn"
+    ):
         apart(_killed, tmp_path / "out", flags, tmp_path / "budget.db")
     assert ledger.dataset("people").releases[0].state == "drawn"
     assert not list(tmp_path.glob("*out*"))
@@ -170,6 +173,79 @@ def _killed(out, data, place):
 
     Secret.words = deadly
     release_apart(out, data, SKETCH, Ledger(place), testing=False)
+
+
+@pytest.mark.parametrize("kind", [OSError, BudgetError, "local"])
+def test_an_error_that_cannot_travel_is_told_by_its_kind(flags, tmp_path, kind, capfd):
+    told, message = {OSError: (ReleaseError, "Bad luck")}.get(
+        kind, (ReleaseError, r"part of the release failed \(\w+\)")
+    )
+    with pytest.raises(told, match=message) as caught:
+        apart(_failing, tmp_path / "out", flags, kind)
+    assert "cell" not in str(caught.value)
+    seen = capfd.readouterr().err
+    assert "ForkProcess" not in seen
+    assert not list(tmp_path.iterdir())
+
+
+def _failing(out, data, kind):
+    words, first = Secret.words, os.getpid()
+
+    class LocalError(Exception):
+        pass
+
+    errors = {
+        OSError: OSError(5, "Bad luck"),
+        BudgetError: BudgetError("cell", requested=1.0, remaining=0.0),
+        "local": LocalError("cell"),
+    }
+
+    def fail(self, *context):
+        if os.getpid() != first:
+            raise errors[kind]
+        return words(self, *context)
+
+    Secret.words = fail
+    release_apart(out, data, SKETCH)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_while_processes_begin_is_heard_when_they_have_begun(flags, tmp_path, number):
+    with pytest.raises(KeyboardInterrupt):
+        apart(_signalled, tmp_path / "out", flags, number)
+    assert not list(tmp_path.iterdir())
+
+
+def _signalled(out, data, number):
+    start, begun = multiprocessing.process.BaseProcess.start, []
+
+    def begin(self):
+        os.kill(os.getpid(), number)
+        begun.append(start(self))
+
+    signal.signal(number, signal.default_int_handler)
+    multiprocessing.process.BaseProcess.start = begin
+    try:
+        release_apart(out, data, SKETCH)
+    finally:
+        assert len(begun) == MANY - 1
+
+
+def test_what_the_command_ignores_its_helpers_ignore(flags, tmp_path):
+    assert apart(_ignoring, tmp_path / "out", flags) == ROWS
+
+
+def _ignoring(out, data):
+    words, first = Secret.words, os.getpid()
+
+    def interrupted(self, *context):
+        if os.getpid() != first:
+            os.kill(os.getpid(), signal.SIGINT)
+        return words(self, *context)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Secret.words = interrupted
+    return release_apart(out, data, SKETCH)
 
 
 def test_an_interrupt_ends_all_processes_and_nothing_is_left(flags, tmp_path):
@@ -201,10 +277,17 @@ def test_helpers_end_when_the_process_that_began_them_is_killed(flags, tmp_path)
     process = CONTEXT.Process(target=_slow, args=(there, tmp_path / "out", flags))
     process.start()
     helpers = [here.recv() for _ in range(MANY - 1)]
+    os.kill(max(helpers), signal.SIGSTOP)  # the last one holds no end of another's pipe
     process.kill()
     process.join()
+    ended(min(helpers))
+    os.kill(max(helpers), signal.SIGCONT)
+    ended(max(helpers))
+
+
+def ended(pid):
     deadline = time.monotonic() + 60
-    while any(os.path.exists(f"/proc/{pid}") for pid in helpers):  # noqa: PTH110 - not a file of ours
+    while os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 - not a file of ours
         assert time.monotonic() < deadline, "a helper goes on by itself"
         time.sleep(0.05)
 
@@ -267,9 +350,9 @@ def test_ranges_are_of_whole_blocks_and_cover_all_rows(rows, processes):
         assert min(sizes) >= 4
 
 
-def pretended(rows, columns=3, dim=3, size=1000, *, divisible=True):
+def pretended(rows, columns=3, dim=3, size=1000, *, divisible=True, width=1):
     table = SimpleNamespace(rows=rows, divisible=divisible)
-    return SimpleNamespace(table=table, columns=("c",) * columns, dim=dim, size=size)
+    return SimpleNamespace(table=table, columns=("c",) * columns, dim=dim, size=size, width=width)
 
 
 def test_one_process_reads_what_cannot_be_read_from_the_middle():
@@ -284,6 +367,7 @@ def test_processes_share_the_memory():
     plain, texts = pretended(10**9, 100, 100, BLOCK), pretended(10**9, 100, 128, BLOCK)
     assert taken(plain) == (164 << 20) + 2 * 8 * 100 * BLOCK
     assert taken(texts) == (164 << 20) + 4 * 8 * 128 * BLOCK
+    assert taken(pretended(10**9, 10, 10, 8388, width=1000)) == (74 << 20) + 4 * 8 * 1000 * 8388
     for memory, many in ((1 << 30, 3), (1 << 28, 1), (1 << 20, 1), (1 << 33, 8)):
         rows = Processes(memory=memory, processes=8).rows(plain, print)
         assert len(getattr(rows, "ranges", [0])) == many

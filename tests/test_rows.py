@@ -107,6 +107,23 @@ def test_a_stream_may_be_ended_by_one_of_its_own_threads():
     assert next(stream, None) is None
 
 
+def test_a_stream_that_has_ended_leaves_no_thread():
+    before = threading.active_count()
+    assert list(in_order(lambda number: number, ((i,) for i in range(10)), 4)) == list(range(10))
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_result_is_lost_to_an_odd_error(threads):
+    def odd(number):
+        if number == 3:
+            raise StopIteration
+        return number
+
+    with pytest.raises(RuntimeError):
+        list(in_order(odd, ((i,) for i in range(10)), threads))
+
+
 def test_totals_travel_in_halves():
     total = Total((2,)).add(np.array([2**61, -5])).add(np.array([2**61, -(2**61)])).add(np.array([2**62, 1]))
     again = Total.of(*total.halves)

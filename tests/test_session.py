@@ -314,7 +314,7 @@ def test_what_fails_after_the_draw_stays_spent(ledger, monkeypatch):
     asked = opened(ledger)
     monkeypatch.setattr(Reservation, "commit", refused)
     with pytest.raises(
-        LedgerError, match="the disk is full; reservation 2 of 'people' stays spent, for noise was drawn"
+        LedgerError, match="the disk is full; reservation 2 of 'people' stays spent, for noise may have been drawn"
     ):
         asked.ask("smoker", epsilon=1.0)
     assert states(ledger) == ["drawn"]

@@ -606,7 +606,7 @@ def test_a_release_that_is_stopped_says_what_stays_spent(visitor, folder, monkey
     told = visitor.release(fields)
     assert told["state"] == "cancelled"
     assert "no release was written" in told["message"]
-    assert "stays spent, for noise was drawn" in told["message"]
+    assert "stays spent, for noise may have been drawn" in told["message"]
     assert told["spent"] == "The price is spent."
     assert not (folder / "many.release").exists()
     assert [p for p in folder.iterdir() if "partial" in p.name] == []

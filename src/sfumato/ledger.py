@@ -384,7 +384,7 @@ class Reservation:
     def describe(self) -> str:
         """What remains of it after a failure."""
         if self.drawn:
-            return f"reservation {self.number} of {self.name!r} stays spent, for noise was drawn"
+            return f"reservation {self.number} of {self.name!r} stays spent, for noise may have been drawn"
         return f"reservation {self.number} of {self.name!r} stays spent until it is voided (`sfumato ledger void`)"
 
 

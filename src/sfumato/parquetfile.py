@@ -68,7 +68,7 @@ class Part:
                 position += batch.num_rows
                 if low < high:
                     yield batch.slice(low, high - low).select(list(columns))
-                del batch  # here and wherever it goes, so that a row group is gone before the next one is read
+                del batch  # here and wherever it goes, so that no row group is held while the next one is read
                 if position >= stop:
                     break
 

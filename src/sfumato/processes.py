@@ -11,10 +11,12 @@ of Arrow and of BLAS begin anew in a fork). A ledger is told before it that nois
 
 import itertools
 import multiprocessing
+import pickle
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -34,6 +36,7 @@ Part: TypeAlias = tuple[int, dict[str, Any]]  # rows, and digest and size of the
 
 _FEWEST = 4  # blocks that are worth a process
 _MIB = 1 << 20
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Processes(Local):
         ranges = divided(blocks, min(self.processes, self.memory // taken(blocks)))
         if len(ranges) == 1:
             return Local.rows(self, blocks, progress)
-        return DividedRows(blocks, ranges, progress)
+        return DividedRows(blocks, ranges, progress, self.threads)
 
     def write(
         self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None, announce: Announce
@@ -65,8 +68,8 @@ class Processes(Local):
 
 def taken(blocks: Blocks) -> int:
     """Bytes that one process takes, as measured: for columns being read, blocks in doubles, and rows being written."""
-    copies = 2 if blocks.dim == len(blocks.columns) else 4  # numbers stay as they were read, other cells are encoded
-    return (64 + len(blocks.columns)) * _MIB + copies * 8 * blocks.size * blocks.dim
+    narrow = blocks.width <= blocks.dim == len(blocks.columns)  # numbers stay as they were read, other cells do not
+    return (64 + len(blocks.columns)) * _MIB + (2 if narrow else 4) * 8 * blocks.size * max(blocks.dim, blocks.width)
 
 
 def divided(blocks: Blocks, processes: int) -> list[tuple[int, int]]:
@@ -80,8 +83,8 @@ def divided(blocks: Blocks, processes: int) -> list[tuple[int, int]]:
 class DividedRows(LocalRows):
     """Blocks that several processes may work on, each on a range of rows."""
 
-    def __init__(self, blocks: Blocks, ranges: list[tuple[int, int]], progress: Progress) -> None:
-        super().__init__(blocks, progress=progress)
+    def __init__(self, blocks: Blocks, ranges: list[tuple[int, int]], progress: Progress, threads: int | None) -> None:
+        super().__init__(blocks, progress=progress, threads=threads)
         self.ranges = ranges
 
     def map(self, function: Callable[[int, Floats], Result]) -> "Divided[Result]":
@@ -124,7 +127,9 @@ class Divided(Iterator[Result]):
         before = pa.cpu_count()
         try:
             pa.set_cpu_count(1)  # for each process; more of them would be in each other's way
-            helpers.extend(_Helper(help_with(number)) for number in range(1, len(self._rows.ranges)))
+            with _undisturbed():
+                for number in range(1, len(self._rows.ranges)):
+                    helpers.append(_Helper(help_with(number), [helper.connection for helper in helpers]))
             parts = [write(0, self._rows.part(0, self._function, count))]
             _listen(helpers, self._rows.progress, patient=True)
         finally:
@@ -135,14 +140,30 @@ class Divided(Iterator[Result]):
         return Written(sum(rows for rows, _ in parts), {part_name(n): facts for n, (_, facts) in enumerate(parts)})
 
 
-class _Helper:
-    """A fork of this process that writes a part; it tells how many rows it has done, and in the end what it wrote."""
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep signals until the block ends: raised within a fork, an interrupt would be lost, or a process forgotten."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def __init__(self, task: Callable[[Progress], Part]) -> None:
+
+class _Helper:
+    """A fork of this process that writes a part; it tells how many rows it has done, and in the end what it wrote.
+
+    ``others``: connections of this process that a fork must not keep open.
+    """
+
+    def __init__(self, task: Callable[[Progress], Part], others: list[Connection]) -> None:
         context = multiprocessing.get_context("fork")
         self.connection, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_help, args=(task, theirs, self.connection), daemon=True)
-        self._process.start()
+        self._process = context.Process(target=_help, args=(task, theirs, [*others, self.connection]), daemon=True)
+        try:
+            self._process.start()
+        except OSError as error:
+            raise ReleaseError(f"no further process could be started ({error.strerror})") from None
         theirs.close()
         self.part: Part | None = None
 
@@ -180,14 +201,26 @@ def _listen(helpers: list[_Helper], progress: Progress, *, patient: bool) -> Non
             busy[connection].hear(progress)  # type: ignore[index]
 
 
-def _help(task: Callable[[Progress], Part], told: Connection, other: Connection) -> None:
+def _help(task: Callable[[Progress], Part], told: Connection, others: list[Connection]) -> None:
     """What a helper does. It ends by a signal without a word, and at its next word once nobody listens."""
-    other.close()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
+    for other in others:
+        other.close()
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    with suppress(BrokenPipeError):
+        try:
+            last: Any = task(told.send)
+        except Exception as error:  # noqa: BLE001 - raised again by the process that waits for it
+            last = _portable(error)
+        told.send(last)
+
+
+def _portable(error: Exception) -> Exception:
+    """An error that arrives as it is; otherwise one that tells its kind, and no word of it, which may quote a cell."""
     try:
-        told.send(task(told.send))
-    except BrokenPipeError:
-        return
-    except Exception as error:  # noqa: BLE001 - raised again by the process that waits for it
-        told.send(error)
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    except Exception:  # noqa: BLE001 - whatever its class makes of it
+        return ReleaseError(f"a process that made a part of the release failed ({type(error).__name__})")
+    return error

@@ -94,6 +94,7 @@ class Blocks:
     encode: Callable[[pa.RecordBatch], Floats] = field(repr=False)
     later: Callable[[pa.RecordBatch], Floats | Plain] | None = field(default=None, repr=False)
     missing: Floats | None = field(default=None, repr=False)  # of a sparse matrix: what NaN means in each column
+    width: int = 1  # of the release
 
     @classmethod
     def of(cls, table: Table, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
@@ -103,7 +104,8 @@ class Blocks:
         reals = [c for c in schema.data_columns if isinstance(c, Real)]
         plain = table.entries is not None and schema.norm is None and len(reals) == dim
         missing = missing_values(reals) if plain else None
-        return cls(table, names, block_rows(max(dim, width), memory), dim, schema.encode, schema.later, missing)
+        size = block_rows(max(dim, width), memory)
+        return cls(table, names, size, dim, schema.encode, schema.later, missing, width)
 
     def encoded_by(self, encode: Callable[[pa.RecordBatch], Floats]) -> "Blocks":
         """The same blocks, encoded by another function, which sees every batch whole."""

@@ -1,6 +1,5 @@
 """A few calls at a time in threads of this process, results in the order of the calls."""
 
-import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +28,8 @@ def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], 
     not waited for then.
     """
     if threads == 1:
-        yield from itertools.starmap(function, calls)
+        for call in calls:
+            yield function(*call)
         return
     pool = ThreadPoolExecutor(threads)
     try:
@@ -40,5 +40,6 @@ def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], 
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+        pool.shutdown()  # so that no thread is left, and none is counted, when all is done
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
