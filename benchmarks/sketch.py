@@ -75,12 +75,13 @@ def cores(folder: Path) -> tuple[Taken, Taken, list[float]]:
     In turn, one after the other, for the machine's own speed drifts.
     """
     every, one, apart = Taken(), Taken(), []
-    half = write_data(folder, ROWS // 2, COLUMNS)
+    halves = [write_data(folder, rows, COLUMNS) for rows in (ROWS // 2, ROWS // 2 + 1)]  # a file each
     for _ in range(TURNS):
         run(every, ours(folder, ROWS))
         run(one, ours(folder, ROWS), 1)
-        apart.append(at_once([ours(folder, ROWS // 2, out=f"alone-{i}") for i in range(2)]))
-    half.unlink()
+        apart.append(at_once([ours(folder, ROWS // 2 + i, out=f"alone-{i}") for i in range(2)]))
+    for half in halves:
+        half.unlink()
     return every, one, apart
 
 

@@ -331,3 +331,16 @@ def test_progress_is_for_terminals_only():
         assert ("25%" in screen.text) == terminal
         assert ("rows/s" in screen.text) == terminal
     assert ProgressLine(None, Terminal(True)).line(1.0).startswith("0 rows")
+
+
+@pytest.mark.usefixtures("people")
+def test_a_command_that_releases_leaves_the_cores_to_its_own_processes_and_threads():
+    """One thread of BLAS: its threads spin, and a fork had better leave none behind."""
+    code = (
+        "import sys; from sfumato import cli; cli.main(sys.argv[1:], own_process=True); import threadpoolctl; "
+        "print('threads', *(found['num_threads'] for found in threadpoolctl.threadpool_info()))"
+    )
+    clean = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", code, *RELEASE]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)  # noqa: S603
+    assert set(done.stdout.splitlines()[-1].split()[1:]) == {"1"}

@@ -96,11 +96,11 @@ def entry() -> None:
 def _set_up(*, releases: bool) -> None:
     """Start sooner, and release faster."""
     gc.set_threshold(500_000)  # what is imported is no garbage
+    if releases:  # before NumPy is loaded
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # processes and threads of ours work on blocks; these spin
+        if sys.platform == "linux":
+            _keep_memory()
     _postpone("numpy.f2py", "numpy.testing")
-    if releases:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # there are processes and threads for blocks; these spin
-    if releases and sys.platform == "linux":
-        _keep_memory()
 
 
 def _postpone(*names: str) -> None:

@@ -30,6 +30,7 @@ def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], 
     if threads == 1:
         for call in calls:
             yield function(*call)
+            del call  # what it was about is not needed while the next one is read
         return
     pool = ThreadPoolExecutor(threads)
     try:
