@@ -27,6 +27,7 @@ PROJECTION_BITS = 21
 EXACT_BITS = 53
 _CACHED = 1 << 20  # numbers at a time: in the cache, and long enough that threads do not wait for the interpreter
 _SCRATCH = 1 << 23  # numbers of working space for a product
+_PIECE = 4608  # records at a time: few, as cores share the cache, but over 4,096, from where on NumPy buffers nothing
 
 
 def check_exact(*, input_bits: int, projection_bits: int, terms: int) -> None:
@@ -128,7 +129,7 @@ def rounded_product(
     """
     check_exact(input_bits=grid.bits, projection_bits=projection_bits, terms=grid.dim)
     rows = columns.shape[1]
-    piece = min(1 << 13, max(1 << 10, _SCRATCH // grid.dim))
+    piece = min(_PIECE, max(1 << 10, _SCRATCH // grid.dim))
     out, scratch = np.empty((matrix.shape[1], rows), np.int64), np.empty(grid.dim * min(piece, rows))
     for start in range(0, rows, piece):
         window = slice(start, min(start + piece, rows))

@@ -48,7 +48,8 @@ Floats = NDArray[np.float64]
 
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-10, 2.0**40
 _LARGEST_DRAW = 1 << 61
-_CHUNK = 1 << 18  # draws at a time: in the cache, and long enough that threads do not wait for the interpreter
+_CHUNK = 1 << 17  # draws at a time: in the cache, and long enough that threads do not wait for the interpreter
+_PAIRED = 1 << 18  # the same of Gaussian ones, which are made in pairs, so that another length would be other draws
 
 _TO_UNIT = 2.0**-63
 _RADIUS = 2.0**-41  # of the filter, in units of the scale, inside the easy region
@@ -76,9 +77,9 @@ def gaussian(words: Words, size: int, scale: float) -> Integers:
     """``size`` independent draws of floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
     scale = _check(size, scale=scale)
     out = np.empty(size, np.int64)
-    buffer, scratch = np.empty(_CHUNK, np.int64), np.empty((4, _CHUNK // 2))
-    for start in range(0, size, _CHUNK):
-        count = min(_CHUNK, size - start)
+    buffer, scratch = np.empty(_PAIRED, np.int64), np.empty((4, _PAIRED // 2))
+    for start in range(0, size, _PAIRED):
+        count = min(_PAIRED, size - start)
         pairs = (count + 1) // 2
         more = functools.partial(_more, words, words.position)
         words.fill(buffer[: 2 * pairs])
