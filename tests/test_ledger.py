@@ -465,3 +465,11 @@ def test_a_filter_fixes_beforehand_what_deltas_may_have():
     assert not Book([large], "gaussian").fits(100.0, 1e-6)
     small = [replace(half, mu=0.01, tail=tail) for tail in (0.0, 0.04e-6)]
     assert len({Book([charge], "gaussian").total(1e-6).epsilon for charge in small}) == 1
+
+
+def test_a_table_that_lacks_a_column_is_refused_before_anything_is_charged(ledger, tmp_path):
+    table = pa.table({"c0": np.zeros(10), "other": np.zeros(10)})
+    terms = {"schema": Schema.reals(2, 0, 1), "mechanism": Sketch(), "guarantee": Guarantee(epsilon=1.0)}
+    with pytest.raises(SchemaError, match="lack the column"):
+        release_to(tmp_path / "r", table, ledger=ledger, **terms)
+    assert not ledger.dataset("people").releases

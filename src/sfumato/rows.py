@@ -98,9 +98,10 @@ class Blocks:
 
     @classmethod
     def of(cls, table: Table, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
-        """Blocks of a table as a schema encodes it; ``width``: of the release."""
+        """Blocks of a table as a schema encodes it, which has all of its columns; ``width``: of the release."""
         dim = schema.encoding.dim
         names = tuple(column.name for column in schema.data_columns)
+        table.check_columns(names)
         reals = [c for c in schema.data_columns if isinstance(c, Real)]
         plain = table.entries is not None and schema.norm is None and len(reals) == dim
         missing = missing_values(reals) if plain else None

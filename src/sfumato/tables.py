@@ -54,6 +54,13 @@ class Table:
         """Whether any range of rows can be read by itself."""
         return self._within is not None
 
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse names that are not there, or there twice, before a row is read."""
+        try:
+            positions(self.schema.names, columns)
+        except SchemaError as error:
+            raise SchemaError(f"{self.source}: {error}") from None
+
     def blocks(self, columns: Sequence[str], rows: int) -> Batches:
         """The named columns in blocks of exactly ``rows`` rows, the last one shorter, however the source is laid out.
 
@@ -62,10 +69,7 @@ class Table:
         check.whole(1, rows=rows)
         if isinstance(columns, str) or not columns:
             raise check.fail("columns", columns, "a list of at least one column name")
-        try:
-            positions(self.schema.names, columns)
-        except SchemaError as error:
-            raise SchemaError(f"{self.source}: {error}") from None
+        self.check_columns(columns)
         return _guarded(reblock(self._read(tuple(columns), rows), rows), self.source)
 
 
