@@ -67,7 +67,7 @@ class Processes(Local):
 
 
 def taken(blocks: Blocks) -> int:
-    """Bytes that one process takes, as measured: for columns being read, blocks in doubles, and rows being written."""
+    """Bytes to count for one process: for columns being read, blocks in doubles, and rows being written."""
     narrow = blocks.width <= blocks.dim == len(blocks.columns)  # numbers stay as they were read, other cells do not
     return (64 + len(blocks.columns)) * _MIB + (2 if narrow else 4) * 8 * blocks.size * max(blocks.dim, blocks.width)
 
@@ -102,11 +102,9 @@ class Divided(Iterator[Result]):
 
     def __init__(self, rows: DividedRows, function: Callable[[int, Floats], Result]) -> None:
         self._rows, self._function = rows, function
-        self._results: Iterator[Result] | None = None
+        self._results = LocalRows.map(rows, function)  # begins when it is first asked
 
     def __next__(self) -> Result:
-        if self._results is None:
-            self._results = LocalRows.map(self._rows, self._function)
         return next(self._results)
 
     def write(self, folder: Path, names: tuple[str, ...], ids: Ids | None) -> Written:

@@ -201,11 +201,9 @@ class Mapped(Iterator[Result]):
 
     def __init__(self, rows: SparkRows, function: Callable[[int, Floats], Result]) -> None:
         self._rows, self._function = rows, function
-        self._results: Iterator[Result] | None = None
+        self._results = self._brought()  # begins when it is first asked
 
     def __next__(self) -> Result:
-        if self._results is None:
-            self._results = self._brought()
         return next(self._results)
 
     def _brought(self) -> Iterator[Result]:
