@@ -13,6 +13,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato import cli
 from sfumato.cli import main
 from sfumato.progress import ProgressLine
 from sfumato.releases.loading import load
@@ -306,6 +307,47 @@ def test_the_module_runs_as_a_program():
     )
     assert done.returncode == 2
     assert done.stderr == "sfumato: there is no release folder at nowhere\n"
+
+
+@pytest.mark.parametrize("command", list(cli._COMMANDS))
+def test_a_command_has_the_same_options_with_and_without_the_others(capsys, command):
+    said = []
+    for parser in (cli.parser_of(command), cli.parser_of()):
+        with pytest.raises(SystemExit):
+            parser.parse_args([command, "--help"])
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != ""
+
+
+def test_a_word_that_is_no_command_is_answered_with_all_of_them(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("    ")]
+    assert set(cli._COMMANDS) <= set(listed)
+
+
+ENDED = """
+import atexit, sys
+from sfumato import cli
+
+def main(own_process):
+    atexit.register(print, "handled")
+    print("said")
+    print("complained", file=sys.stderr)
+    return int(sys.argv[1])
+
+cli.main = main
+cli.entry()
+"""
+
+
+@pytest.mark.parametrize("code", ["0", "2", "none"])
+def test_a_process_ends_with_its_code_and_after_all_it_said(code):
+    """The third has an error of its own, which is shown as any other."""
+    done = subprocess.run([sys.executable, "-c", ENDED, code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.stdout == "said\nhandled\n"
+    assert done.stderr.startswith("complained\n")
+    assert (done.returncode, "ValueError" in done.stderr) == ((1, True) if code == "none" else (int(code), False))
 
 
 class Terminal:

@@ -181,9 +181,11 @@ def test_sums_of_laplace_draws_have_the_tail_stated():
 
 def test_the_layout_counts_what_it_keeps():
     for dim, centred, counted in itertools.product((1, 2, 5), (False, True), (False, True)):
-        mechanism = {"columns": dim, "centred": centred, "noise": "laplace"}
-        assert scatter.kept(dim, centred=centred, counted=counted).sum() == scatter.entries(mechanism, counted=counted)
-    assert scatter.entries({"columns": 3, "centred": True, "noise": "sketch", "sketch_rows": 7}, counted=True) == 22
+        said = {"kind": "covariance"} | ({} if counted else {"rows": 9})
+        said["mechanism"] = {"columns": dim, "centred": centred, "noise": "laplace"}
+        assert scatter.kept(dim, centred=centred, counted=counted).sum() == storage.numbers_in_column(said)
+    sketch = {"columns": 3, "centred": True, "noise": "sketch", "sketch_rows": 7}
+    assert storage.numbers_in_column({"kind": "covariance", "mechanism": sketch}) == 22
 
 
 def test_norms_of_large_matrices_are_found_by_iteration():

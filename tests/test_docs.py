@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 
 import pages
 import sfumato
-from sfumato.cli import _parser
+from sfumato.cli import parser_of
 from sfumato.secret import Secret
 
 ROOT = Path(__file__).parent.parent
@@ -89,7 +89,7 @@ def test_other_commands_that_pages_show_are_commands():
     for text in PAGES.values():
         for line in re.findall(r"^    \$ sfumato ((?:[^\n]*\\\n)*[^\n]*)$", text, re.MULTILINE):
             words = pages.shlex.split(line.replace("\\\n", " "), comments=True)
-            assert _parser().parse_args(words).run
+            assert parser_of().parse_args(words).run
             found += 1
     assert found >= 8
 

@@ -345,9 +345,7 @@ def test_ranges_are_of_whole_blocks_and_cover_all_rows(rows, processes):
     assert len(ranges) == max(1, min(processes, -(-rows // blocks.size) // 4))
     if len(ranges) > 1:
         assert all(start % blocks.size == 0 for start, _ in ranges)
-        sizes = [-(-(stop - start) // blocks.size) for start, stop in ranges]
-        assert max(sizes) - min(sizes) <= 1
-        assert min(sizes) >= 4
+        assert all(abs(stop - start - rows / len(ranges)) < blocks.size for start, stop in ranges)
 
 
 def pretended(rows, columns=3, dim=3, size=1000, *, divisible=True, width=1):

@@ -264,6 +264,34 @@ def test_manifests_that_contradict_themselves_are_refused(folder, part, change):
         load(folder)
 
 
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        ("rows", {"rows": float("nan")}),
+        ("rows", {"rows": float("inf")}),
+        ("rows", {"rows": True}),
+        ("protected", {"protected": 1}),
+        ("its top level", {"more": [[[[1e300]]]]}),
+        ("", {"kind": "sketch\ud800"}),
+        ("", {"\ud800": 1}),
+        ("warnings", {"warnings": {"0": "none"}}),
+        ("warnings/1", {"warnings": ["one", 2]}),
+    ],
+)
+def test_manifests_of_another_form_are_refused_with_the_place(folder, place, change):
+    reseal(folder, **change)
+    with pytest.raises(ReleaseError, match=f"does not have the form of a manifest: .*{place}"):
+        load(folder)
+
+
+def test_what_a_mechanism_says_may_be_numbers_of_numpy(folder):
+    """A manifest is judged as it will be read, so that no release fails at its end for a type JSON does not have."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    fields = {k: v for k, v in manifest.items() if k not in ("format", "version", "software", "digest")}
+    fields["mechanism"] = {k: np.float64(v) if isinstance(v, float) else v for k, v in fields["mechanism"].items()}
+    assert manifests.complete(fields) == manifest
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": "other"}', "[" * 100_000])
 def test_manifests_that_are_none_are_refused(folder, text):
     (folder / "manifest.json").write_text(text)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kinds import KINDS, ROWS, made
-from sfumato.cli import _parser, main
+from sfumato.cli import main, parser_of
 from sfumato.columns import Category, Flag, Real
 from sfumato.errors import ReleaseError
 from sfumato.guarantee import Change, Guarantee
@@ -537,7 +537,7 @@ def test_help_shows_an_example_that_parses(capsys):
     with pytest.raises(SystemExit):
         main(["report", "--help"])
     (example,) = re.findall(r"example:\n  sfumato (.*)", capsys.readouterr().out)
-    assert _parser().parse_args(example.split()).release == "people.release"
+    assert parser_of().parse_args(example.split()).release == "people.release"
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,10 @@ def test_the_demo_makes_what_it_says(tmp_path):
 
 
 def test_the_commands_of_the_readme_are_commands():
-    from sfumato.cli import _parser  # noqa: PLC0415
+    from sfumato.cli import parser_of  # noqa: PLC0415
 
     for line in re.findall(r"^    \$ sfumato (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE):
-        assert _parser().parse_args(line.split("#")[0].split(">")[0].split()).run
+        assert parser_of().parse_args(line.split("#")[0].split(">")[0].split()).run
 
 
 def test_the_example_schema_of_the_documentation_is_one():

@@ -623,6 +623,21 @@ def test_any_range_of_rows_can_be_read_by_itself(tmp_path, small, monkeypatch):
     assert [b.column(0).to_pylist() for b in again.blocks(["a"], 100)] == [list(range(9, 30))]
 
 
+@pytest.mark.parametrize("decoded", [1, 100, 1 << 22])
+def test_however_many_columns_are_decoded_at_once(tmp_path, decoded, monkeypatch):
+    """Arrow also gives the columns whose names go on after a dot."""
+    monkeypatch.setattr("sfumato.parquetfile._DECODED", decoded)
+    names = ["x", "x.y", "a", "a.b.c", "x.y.z", "b"]
+    rows = np.arange(60).reshape(10, 6)
+    write_parquet(tmp_path / "t.parquet", pa.table(dict(zip(names, rows.T, strict=True))), row_group_size=4)
+    table = open_table(tmp_path / "t.parquet")
+    for wanted in (names, names[::-1], ["x"], ["a", "x", "b"], ["x.y.z", "a.b.c"]):
+        blocks = list(table.blocks(wanted, 3))
+        assert all(block.schema.names == wanted for block in blocks)
+        found = [[number for block in blocks for number in block.column(i).to_pylist()] for i in range(len(wanted))]
+        assert found == [rows[:, names.index(name)].tolist() for name in wanted]
+
+
 def test_other_sources_are_not_read_from_the_middle():
     table = open_table(np.zeros((3, 1)))
     assert not table.divisible

@@ -3,29 +3,37 @@
 Modules are imported by the commands that need them, so that help is quick and an interrupt is always caught.
 """
 
+import atexit
 import ctypes
 import gc
+import importlib
 import importlib.util
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
-from sfumato.commands.answering import add_ask
-from sfumato.commands.asking import add_estimate, add_show
-from sfumato.commands.attacking import add_attack
-from sfumato.commands.auditing import add_audit
-from sfumato.commands.budgeting import add_ledger
-from sfumato.commands.describing import add_check, add_schema
 from sfumato.commands.parsing import Parser
-from sfumato.commands.planning import add_feasible, add_plan, add_regions
-from sfumato.commands.releasing import add_release
-from sfumato.commands.reporting import add_report
-from sfumato.commands.reproducing import add_reproduce
-from sfumato.commands.studying import add_studio
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
 
+_COMMANDS = {  # and the module that has its options, in the order of the help
+    "schema": "describing",
+    "check": "describing",
+    "plan": "planning",
+    "regions": "planning",
+    "feasible": "planning",
+    "release": "releasing",
+    "show": "asking",
+    "report": "reporting",
+    "estimate": "asking",
+    "ask": "answering",
+    "ledger": "budgeting",
+    "audit": "auditing",
+    "attack": "attacking",
+    "reproduce": "reproducing",
+    "studio": "studying",
+}
 _GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most this), M_TRIM_THRESHOLD, M_TOP_PAD
 
 
@@ -34,7 +42,8 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
     before, options = signal.getsignal(signal.SIGTERM), None
     try:
         signal.signal(signal.SIGTERM, _stop)
-        options = _parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        options = parser_of(words[0] if words else None).parse_args(words)
         options.own_process = own_process
         if own_process:
             _set_up(releases=options.run.__module__.endswith("releasing"))
@@ -74,23 +83,30 @@ def _stop(_number: int, _frame: object) -> None:
     raise _Stopped
 
 
-def _parser() -> Parser:
+def parser_of(command: str | None = None) -> Parser:
+    """The parser of one command, or of all of them if there is none of this name."""
     parser = Parser(prog="sfumato", description="Publish data under differential privacy through random projections.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    plans = (add_plan, add_regions, add_feasible)
-    asks = (add_show, add_report, add_estimate, add_ask)
-    tries = (add_audit, add_attack, add_reproduce)
-    for add in (add_schema, add_check, *plans, add_release, *asks, add_ledger, *tries, add_studio):
-        add(commands)
+    for name in [command] if command in _COMMANDS else _COMMANDS:
+        getattr(importlib.import_module(f"sfumato.commands.{_COMMANDS[name]}"), f"add_{name}")(commands)
     return parser
 
 
 def entry() -> None:
     """The console script."""
-    code = main(own_process=True)
-    gc.freeze()  # what is left goes with the process
-    sys.exit(code)
+    codes: list[int] = []
+    atexit.register(_end, codes)  # first of all, so that it is called last of all
+    codes.append(main(own_process=True))
+    sys.exit(codes[0])
+
+
+def _end(codes: list[int]) -> None:
+    """End a process that is done at once: what it holds goes with it, while taking it apart would take its time."""
+    if codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(codes[0])
 
 
 def _set_up(*, releases: bool) -> None:
@@ -100,11 +116,15 @@ def _set_up(*, releases: bool) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # processes and threads of ours work on blocks; these spin
         if sys.platform == "linux":
             _keep_memory()
+        _postpone("numpy.ma", "numpy.polynomial", "numpy.random")
     _postpone("numpy.f2py", "numpy.testing")
 
 
 def _postpone(*names: str) -> None:
-    """Load these modules when something in them is used: SciPy names them all, and uses none here."""
+    """Load these modules when something in them is used: SciPy names them all, and uses none here.
+
+    Only what no two threads use first: before Python 3.12 one of them would find a module that is half there.
+    """
     for name in names:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None or name in sys.modules:

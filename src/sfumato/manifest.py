@@ -8,8 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import jsonschema
-import jsonschema.exceptions
+import jsonschema_rs
 
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.guarantee import Change, Guarantee
@@ -52,7 +51,7 @@ def complete(fields: Manifest) -> Manifest:
     said = {key: value for key, value in fields.items() if value is not None}
     body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": __version__}, **said}
     sealed = body | {"digest": digest(body)}
-    _check_shape(sealed)
+    _check_shape(json.loads(to_json(sealed)))  # as it will be read
     return sealed
 
 
@@ -163,9 +162,12 @@ def _graph_agrees(manifest: Manifest) -> bool:
 
 
 def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
-    error = jsonschema.exceptions.best_match(_form().iter_errors(manifest))
+    try:
+        error = next(iter(_form().iter_errors(manifest)), None)
+    except UnicodeEncodeError:  # half of a character, which JSON can write but no text has
+        raise ReleaseError(f"{path} does not have the form of a manifest: not all in it is text") from None
     if error is not None:
-        place = "/".join(map(str, error.absolute_path)) or "its top level"
+        place = "/".join(map(str, error.instance_path)) or "its top level"
         raise ReleaseError(f"{path} does not have the form of a manifest: see {place}")
 
 
@@ -173,7 +175,7 @@ def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
 def _form() -> Any:
     """The JSON Schema, read once; a test checks that it is one."""
     schema = json.loads(resources.files("sfumato").joinpath("manifest.schema.json").read_text(encoding="utf-8"))
-    return jsonschema.Draft202012Validator(schema)
+    return jsonschema_rs.Draft202012Validator(schema)
 
 
 def contents(manifest: Manifest) -> str:

@@ -73,10 +73,10 @@ def taken(blocks: Blocks) -> int:
 
 
 def divided(blocks: Blocks, processes: int) -> list[tuple[int, int]]:
-    """Ranges of rows of whole blocks, about equally many each: one for each process that is worth it."""
-    rows, count = blocks.table.rows or 0, -(-(blocks.table.rows or 0) // blocks.size)
-    many = max(1, min(processes, count // _FEWEST)) if blocks.table.divisible else 1
-    starts = [count * i // many * blocks.size for i in range(many)]
+    """Ranges of rows, about equally many each, that begin with a block: one for each process that is worth it."""
+    rows, size = blocks.table.rows or 0, blocks.size
+    many = max(1, min(processes, -(-rows // size) // _FEWEST)) if blocks.table.divisible else 1
+    starts = [rows * i // many // size * size for i in range(many)]
     return list(itertools.pairwise([*starts, rows]))
 
 

@@ -8,6 +8,7 @@ threads and come back in order; at most a handful exist at once, so that memory 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -173,7 +174,7 @@ class LocalRows:
         return total
 
     def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
-        """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
+        """The number of rows and the result of each block, in order; where threads are ours, BLAS gets one each."""
         blocks, encode = self.blocks.pieces() if isinstance(function, Piecewise) else (self.blocks, self.blocks.encode)
 
         def one(position: int, block: Any) -> tuple[int, Result]:
@@ -187,7 +188,7 @@ class LocalRows:
                 del block
                 position += rows
 
-        with threadpool_limits(1, user_api="blas"):
+        with threadpool_limits(1, user_api="blas") if self.threads > 1 else nullcontext():
             yield from in_order(one, calls(), self.threads)
 
 

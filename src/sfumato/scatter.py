@@ -12,7 +12,7 @@ eigenvalues and, by the delta method, of regression coefficients.
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy
@@ -40,14 +40,6 @@ def kept(dim: int, *, centred: bool, counted: bool) -> NDArray[np.bool_]:
     mask = np.concatenate([np.append(np.ones(dim, bool), counted), centred | above])
     mask.setflags(write=False)
     return mask
-
-
-def entries(mechanism: dict[str, Any], *, counted: bool) -> int:
-    """How many numbers a release of this mechanism holds."""
-    dim = int(mechanism["columns"])
-    if mechanism["noise"] == "sketch":
-        return int(mechanism["sketch_rows"]) * dim + counted
-    return dim * (dim + 1) // 2 + dim * bool(mechanism["centred"]) + counted
 
 
 def square(triangle: Floats, dim: int) -> Floats:

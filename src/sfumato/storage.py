@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import scipy
 from numpy.typing import NDArray
 
-from sfumato import cells, scatter
+from sfumato import cells
 from sfumato import manifest as manifests
 from sfumato.errors import ReleaseError
 from sfumato.manifest import DATA, MOST_NUMBERS, PROJECTION, Manifest
@@ -167,7 +167,7 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
     with_ids = [(_ID, pa.string()), *wanted]
     files = [_open_parquet(path / name) for name in manifests.data_files(manifest)]
     found = [_form(file) for file in files]
-    count = _count(manifest)
+    count = numbers_in_column(manifest)
     if sum(file.metadata.num_rows for file in files) != count:
         raise _contradicted(path)
     if not (all(f == wanted for f in found) or all(f == with_ids for f in found)):
@@ -184,10 +184,14 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
     return columns, ids and pa.concat_arrays(ids)
 
 
-def _count(manifest: Manifest) -> int:
+def numbers_in_column(manifest: Manifest) -> int:
     """How many numbers each published column holds."""
     if manifest["kind"] == "covariance":
-        return scatter.entries(manifest["mechanism"], counted="rows" not in manifest)
+        mechanism, counted = manifest["mechanism"], "rows" not in manifest
+        dim = int(mechanism["columns"])
+        if mechanism["noise"] == "sketch":
+            return int(mechanism["sketch_rows"]) * dim + counted
+        return dim * (dim + 1) // 2 + dim * bool(mechanism["centred"]) + counted
     rows = manifest["rows"]
     return int(rows * (rows - 1) // 2 if manifest["kind"] in _PAIRS else rows)
 

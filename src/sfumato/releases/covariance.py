@@ -21,6 +21,7 @@ from sfumato.estimate import Estimate
 from sfumato.moments import NoiseLaw
 from sfumato.releases.release import Release
 from sfumato.scatter import Noisy, PrincipalComponents, Regression, Sketched, View
+from sfumato.storage import numbers_in_column
 
 Floats = NDArray[np.float64]
 Direction = str | Mapping[str, float] | Sequence[float] | Floats
@@ -31,7 +32,7 @@ class CovarianceRelease(Release):
     """Noisy sums of squares and products, or a sketch of them: ``columns`` has shape (1, numbers)."""
 
     def __post_init__(self) -> None:
-        count = scatter.entries(self._mechanism, counted=self._records is None)
+        count = numbers_in_column(self.manifest)
         if self.columns.shape != (1, count):
             raise ReleaseError(f"this release must hold {count} numbers, got shape {self.columns.shape}")
 
