@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import sfumato as sf
 from processes import CONTEXT
@@ -173,6 +174,33 @@ def _killed(out, data, place):
 
     Secret.words = deadly
     release_apart(out, data, SKETCH, Ledger(place), testing=False)
+
+
+def test_libraries_have_one_thread_in_each_process_and_as_many_as_before_in_the_end(flags, tmp_path):
+    before, after = apart(_counting, tmp_path / "out", flags, tmp_path / "threads")
+    assert before == after
+    assert max(before) == 3
+    seen = [path.read_text() for path in (tmp_path / "threads").iterdir()]
+    assert seen == ["[1, 1]"] * MANY
+
+
+def _counting(out, data, told):
+    words = Secret.words
+    told.mkdir()
+
+    def threads():
+        return [pa.cpu_count(), max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")]
+
+    def count(self, *context):
+        (told / str(os.getpid())).write_text(str(threads()))
+        return words(self, *context)
+
+    Secret.words = count
+    pa.set_cpu_count(3)
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        release_apart(out, data, SKETCH)
+        return before, threads()
 
 
 @pytest.mark.parametrize("kind", [OSError, BudgetError, "local"])

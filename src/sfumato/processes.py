@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
 from sfumato import storage
 from sfumato.engine import Announce, Ids, Local, with_ids
@@ -122,30 +123,53 @@ class Divided(Iterator[Result]):
         def help_with(number: int) -> Callable[[Progress], Part]:
             return lambda progress: write(number, self._rows.part(number, self._function, progress))
 
-        before = pa.cpu_count()
-        try:
-            pa.set_cpu_count(1)  # for each process; more of them would be in each other's way
-            with _undisturbed():
-                for number in range(1, len(self._rows.ranges)):
-                    helpers.append(_Helper(help_with(number), [helper.connection for helper in helpers]))
-            parts = [write(0, self._rows.part(0, self._function, count))]
-            _listen(helpers, self._rows.progress, patient=True)
-        finally:
-            pa.set_cpu_count(before)
-            for helper in helpers:
-                helper.end()
+        with _alone():
+            try:
+                with _undisturbed():
+                    for number in range(1, len(self._rows.ranges)):
+                        helpers.append(_Helper(help_with(number), [helper.connection for helper in helpers]))
+                parts = [write(0, self._rows.part(0, self._function, count))]
+                _listen(helpers, self._rows.progress, patient=True)
+            finally:
+                for helper in helpers:
+                    helper.end()
         parts += [helper.part for helper in helpers if helper.part is not None]
         return Written(sum(rows for rows, _ in parts), {part_name(n): facts for n, (_, facts) in enumerate(parts)})
 
 
 @contextmanager
+def _alone() -> Iterator[None]:
+    """One thread of Arrow and of BLAS for each process that is made; more of them would be in each other's way."""
+    before = pa.cpu_count()
+    with threadpool_limits(1, user_api="blas"):
+        try:
+            pa.set_cpu_count(1)
+            yield
+        finally:
+            pa.set_cpu_count(before)
+
+
+@contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep signals until the block ends: raised within a fork, an interrupt would be lost, or a process forgotten."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    """Keep signals until the block ends: raised within a fork, an interrupt would be lost, or a process forgotten.
+
+    A mask keeps them from this thread and from forks. Threads of libraries take them all the same, and have Python call
+    a handler here, so meanwhile it is one that only takes note.
+    """
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    heard = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
+        for number in heard:
+            signal.signal(number, lambda number, _: came.append(number))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in heard.items():
+            signal.signal(number, handler)
+        for late in dict.fromkeys(came):
+            signal.raise_signal(late)
 
 
 class _Helper:
