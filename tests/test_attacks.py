@@ -16,6 +16,7 @@ from sfumato.audit import limits, linkage, membership, reconstruction, targets
 from sfumato.audit.success import Curve, Point, table
 from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.cli import main
+from sfumato.columns import Flag, Real
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.mechanism import Recipe
@@ -402,3 +403,15 @@ def test_help_shows_an_example(kind, capsys):
     with pytest.raises(SystemExit):
         main(["attack", kind, "--help"])
     assert f"example:\n  sfumato attack {kind}" in capsys.readouterr().out
+
+
+def test_a_file_is_read_whole_however_its_rows_are_grouped(tmp_path):
+    """A block of one row group keeps types that a block of several does not."""
+    words = pa.array(["no", "yes"] * 40_000).dictionary_encode()
+    fields = [pa.field("a", pa.float32(), nullable=False), pa.field("b", words.type)]
+    columns = [pa.array(np.arange(80_000, dtype=np.float32)), words]
+    pq.write_table(pa.table(columns, schema=pa.schema(fields)), tmp_path / "t.parquet", row_group_size=50_000)
+    schema = sfumato.Schema((Real("a", low=0, high=80_000), Flag("b")))
+    case = targets.Case.read(tmp_path / "t.parquet", schema)
+    assert np.array_equal(case.table["a"].to_numpy(), np.arange(80_000))
+    assert case.table["b"].to_pylist() == ["no", "yes"] * 40_000

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -276,12 +277,24 @@ def test_manifests_that_contradict_themselves_are_refused(folder, part, change):
         ("", {"\ud800": 1}),
         ("warnings", {"warnings": {"0": "none"}}),
         ("warnings/1", {"warnings": ["one", 2]}),
+        ("", {"more": json.loads("[" * 300 + "]" * 300)}),
     ],
 )
 def test_manifests_of_another_form_are_refused_with_the_place(folder, place, change):
     reseal(folder, **change)
     with pytest.raises(ReleaseError, match=f"does not have the form of a manifest: .*{place}"):
         load(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited in another way")
+def test_a_manifest_with_many_errors_does_not_fill_the_memory(folder):
+    reseal(folder, files={f"../{i}": {"sha256": "0" * 64, "bytes": 1} for i in range(3000)})
+    show = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)); import sfumato.cli as cli"
+    command = [sys.executable, "-c", f"{show}; sys.exit(cli.main(['show', sys.argv[1]]))", str(folder)]
+    alone = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # threads ask for memory of their own
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)  # noqa: S603
+    assert done.returncode == 2
+    assert "does not have the form of a manifest: see files" in done.stderr
 
 
 def test_what_a_mechanism_says_may_be_numbers_of_numpy(folder):

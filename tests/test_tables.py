@@ -638,6 +638,17 @@ def test_however_many_columns_are_decoded_at_once(tmp_path, decoded, monkeypatch
         assert found == [rows[:, names.index(name)].tolist() for name in wanted]
 
 
+@pytest.mark.parametrize("small", [0, 1 << 26])
+def test_blocks_are_of_the_types_of_the_file(tmp_path, small, monkeypatch):
+    monkeypatch.setattr("sfumato.parquetfile._SMALL_GROUP", small)
+    monkeypatch.setattr("sfumato.parquetfile._DECODED", 1)
+    fields = [pa.field("a", pa.int8(), nullable=False), pa.field("b", pa.float32(), metadata={"unit": "m"})]
+    said = pa.schema(fields, metadata={"made": "by hand"})
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]}, schema=said), tmp_path / "t.parquet")
+    (block,) = open_table(tmp_path / "t.parquet").blocks(["a", "b"], 3)
+    assert block.schema.equals(pq.read_schema(tmp_path / "t.parquet"), check_metadata=True)
+
+
 def test_other_sources_are_not_read_from_the_middle():
     table = open_table(np.zeros((3, 1)))
     assert not table.divisible

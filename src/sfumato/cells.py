@@ -99,7 +99,9 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
 
 
 def decoded(array: Any) -> Any:
-    """A dictionary-encoded array without its dictionary."""
+    """The same cells without a dictionary."""
+    if not types.is_dictionary(array.type):
+        return array
     words = array.dictionary
     if types.is_string_view(words.type) or types.is_binary_view(words.type):  # pyarrow cannot take from these
         words = words.cast(pa.large_binary())
@@ -115,7 +117,7 @@ def filtered(array: Any, kept: Any) -> Any:
 
 def as_text(array: Any) -> Any:
     """Whole numbers or texts as texts; bytes that are no UTF-8 are replaced, for a file of them could not be read."""
-    plain = decoded(array) if types.is_dictionary(array.type) else array
+    plain = decoded(array)
     if not is_text(plain.type):
         return plain.cast(pa.string())
     raw = plain.cast(pa.large_binary()).to_pylist()

@@ -96,7 +96,8 @@ def parser_of(command: str | None = None) -> Parser:
 def entry() -> None:
     """The console script."""
     codes: list[int] = []
-    atexit.register(_end, codes)  # first of all, so that it is called last of all
+    if not atexit._ncallbacks():  # the first to be registered is called last: nobody is left out
+        atexit.register(_end, codes)
     codes.append(main(own_process=True))
     sys.exit(codes[0])
 
@@ -116,14 +117,13 @@ def _set_up(*, releases: bool) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # processes and threads of ours work on blocks; these spin
         if sys.platform == "linux":
             _keep_memory()
-        _postpone("numpy.ma", "numpy.polynomial", "numpy.random")
     _postpone("numpy.f2py", "numpy.testing")
 
 
 def _postpone(*names: str) -> None:
-    """Load these modules when something in them is used: SciPy names them all, and uses none here.
+    """Load these modules when something in them is used: SciPy names them all, and nothing here uses these.
 
-    Only what no two threads use first: before Python 3.12 one of them would find a module that is half there.
+    No others: before Python 3.12, of two threads that use one first, the second finds a module that is half there.
     """
     for name in names:
         spec = importlib.util.find_spec(name)

@@ -1,5 +1,6 @@
 """What travels with a release: a manifest with a JSON Schema, a page in plain words, a draft for a registry."""
 
+import decimal  # noqa: F401 - jsonschema_rs loads it, and panics if an interrupt comes meanwhile
 import functools
 import hashlib
 import json
@@ -163,12 +164,14 @@ def _graph_agrees(manifest: Manifest) -> bool:
 
 def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
     try:
-        error = next(iter(_form().iter_errors(manifest)), None)
-    except UnicodeEncodeError:  # half of a character, which JSON can write but no text has
-        raise ReleaseError(f"{path} does not have the form of a manifest: not all in it is text") from None
-    if error is not None:
-        place = "/".join(map(str, error.instance_path)) or "its top level"
-        raise ReleaseError(f"{path} does not have the form of a manifest: see {place}")
+        _form().validate(manifest)
+    except jsonschema_rs.ValidationError as error:  # the first of them: all would fill the memory
+        place = f"see {'/'.join(map(str, error.instance_path)) or 'its top level'}"
+    except ValueError:  # half of a character, which JSON can write, or lists in lists in lists
+        place = "not all of it can be read"
+    else:
+        return
+    raise ReleaseError(f"{path} does not have the form of a manifest: {place}")
 
 
 @functools.cache

@@ -92,13 +92,16 @@ def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: l
 
 def _whole(file: pq.ParquetFile, columns: tuple[str, ...], group: int) -> pa.Table:
     """A row group, a few columns at a time, so that the space where their pages are unpacked is used again at once."""
-    read: dict[str, pa.ChunkedArray] = {}
-    together = max(1, _DECODED * file.metadata.num_columns // (file.metadata.row_group(group).total_byte_size + 1))
+    size = max(1, file.metadata.row_group(group).total_byte_size)
+    together = max(1, _DECODED * file.metadata.num_columns // size)
+    read: list[pa.ChunkedArray] = []
+    fields: list[pa.Field] = []
     for start in range(0, len(columns), together):
-        some = columns[start : start + together]
-        table = file.read_row_group(group, columns=list(some))  # also has columns whose names begin with one of these
-        read |= {name: table.column(name) for name in some}
-    return pa.table(read)
+        some = list(columns[start : start + together])
+        table = file.read_row_group(group, columns=some).select(some)  # without names that only begin with one of these
+        read += table.columns
+        fields += table.schema
+    return pa.Table.from_arrays(read, schema=pa.schema(fields, table.schema.metadata))
 
 
 class ParquetSink:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
 
 from sfumato import storage
 from sfumato.engine import Announce, Ids, Local, with_ids
@@ -123,30 +122,20 @@ class Divided(Iterator[Result]):
         def help_with(number: int) -> Callable[[Progress], Part]:
             return lambda progress: write(number, self._rows.part(number, self._function, progress))
 
-        with _alone():
-            try:
-                with _undisturbed():
-                    for number in range(1, len(self._rows.ranges)):
-                        helpers.append(_Helper(help_with(number), [helper.connection for helper in helpers]))
-                parts = [write(0, self._rows.part(0, self._function, count))]
-                _listen(helpers, self._rows.progress, patient=True)
-            finally:
-                for helper in helpers:
-                    helper.end()
-        parts += [helper.part for helper in helpers if helper.part is not None]
-        return Written(sum(rows for rows, _ in parts), {part_name(n): facts for n, (_, facts) in enumerate(parts)})
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """One thread of Arrow and of BLAS for each process that is made; more of them would be in each other's way."""
-    before = pa.cpu_count()
-    with threadpool_limits(1, user_api="blas"):
+        before = pa.cpu_count()
         try:
-            pa.set_cpu_count(1)
-            yield
+            pa.set_cpu_count(1)  # for each process; more of them would be in each other's way
+            with _undisturbed():
+                for number in range(1, len(self._rows.ranges)):
+                    helpers.append(_Helper(help_with(number), [helper.connection for helper in helpers]))
+            parts = [write(0, self._rows.part(0, self._function, count))]
+            _listen(helpers, self._rows.progress, patient=True)
         finally:
             pa.set_cpu_count(before)
+            for helper in helpers:
+                helper.end()
+        parts += [helper.part for helper in helpers if helper.part is not None]
+        return Written(sum(rows for rows, _ in parts), {part_name(n): facts for n, (_, facts) in enumerate(parts)})
 
 
 @contextmanager

@@ -8,7 +8,6 @@ threads and come back in order; at most a handful exist at once, so that memory 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -174,7 +173,7 @@ class LocalRows:
         return total
 
     def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
-        """The number of rows and the result of each block, in order; where threads are ours, BLAS gets one each."""
+        """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
         blocks, encode = self.blocks.pieces() if isinstance(function, Piecewise) else (self.blocks, self.blocks.encode)
 
         def one(position: int, block: Any) -> tuple[int, Result]:
@@ -188,7 +187,7 @@ class LocalRows:
                 del block
                 position += rows
 
-        with threadpool_limits(1, user_api="blas") if self.threads > 1 else nullcontext():
+        with threadpool_limits(1, user_api="blas"):
             yield from in_order(one, calls(), self.threads)
 
 

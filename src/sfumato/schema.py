@@ -408,7 +408,7 @@ def compare(schema: Schema, blocks: Iterable[pa.RecordBatch]) -> list[Finding]:
 
 def _problems(array: Any, column: DataColumn) -> dict[Problem, int]:
     values = cells.read(array, column)
-    plain = cells.decoded(array) if types.is_dictionary(array.type) else array
+    plain = cells.decoded(array)
     nothing = plain.is_null(nan_is_null=types.is_floating(plain.type))
     missing = int(nothing.to_numpy(zero_copy_only=False).sum())
     found: dict[Problem, int] = {"missing": missing, "unreadable": int(np.isnan(values).sum()) - missing}

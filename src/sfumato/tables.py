@@ -144,7 +144,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _one_array(parts: Sequence[pa.Array]) -> pa.Array:
     """Parts joined; dictionaries are decoded first, for a joint one may outgrow its indices, depending on the cells."""
-    return pa.concat_arrays([cells.decoded(p) if pa.types.is_dictionary(p.type) else p for p in parts])
+    return pa.concat_arrays([cells.decoded(part) for part in parts])
 
 
 def _attempt(action: Callable[[], Result], complaint: str) -> Result:

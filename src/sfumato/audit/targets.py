@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from sfumato import check
+from sfumato import cells, check
 from sfumato.columns import Category, Flag, Real
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
@@ -45,7 +45,8 @@ class Case:
         batches = list(open_table(str(path), schema).blocks(names, 1 << 16))
         if sum(batch.num_rows for batch in batches) < 8:
             raise ParameterError("an attack needs at least 8 rows")
-        return cls(Path(path).name, pa.Table.from_batches(batches), schema)
+        columns = (pa.chunked_array([cells.decoded(batch.column(name)) for batch in batches]) for name in names)
+        return cls(Path(path).name, pa.table(dict(zip(names, columns, strict=True))), schema)
 
     @property
     def rows(self) -> int:
