@@ -17,7 +17,7 @@ from sfumato.projection import Projection
 from sfumato.secret import Secret
 
 DRAWS = 1 << 23
-ROUNDS = 5
+ROUNDS = 15
 
 
 def seconds(*jobs: Callable[[], object]) -> list[float]:
