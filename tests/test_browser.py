@@ -153,16 +153,23 @@ def until(page, true):
     raise AssertionError(true)
 
 
+def ready(page, element):
+    """An element of a page that was asked for, once the scripts of that page listen."""
+    element.wait_for()
+    page.wait_for_load_state()
+    return element
+
+
 # ---- each screen's task ---------------------------------------------------------------------------------------------
 
 
 def test_a_table_is_described_in_the_form(visit, folder):
     page = visit.page
     page.get_by_role("link", name="clinic.csv").click()
-    page.get_by_label("Kind of patient").select_option("id")
+    ready(page, page.get_by_label("Kind of patient")).select_option("id")
     assert not page.get_by_label("Low of patient").is_visible()
     page.get_by_role("button", name="Save the schema").click()
-    assert page.locator("#f1-low-wrong").inner_text() == "to fill in"
+    assert ready(page, page.locator("#f1-low-wrong")).inner_text() == "to fill in"
     low = page.get_by_label("Low of age")
     assert low.get_attribute("aria-invalid") == "true"
     assert not (folder / "clinic.toml").exists()
