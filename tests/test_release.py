@@ -278,12 +278,15 @@ def test_manifests_that_contradict_themselves_are_refused(folder, part, change):
         ("warnings", {"warnings": {"0": "none"}}),
         ("warnings/1", {"warnings": ["one", 2]}),
         ("", {"more": json.loads("[" * 300 + "]" * 300)}),
+        ("files$", {"files": {"a\nb\x1b[31m": {"sha256": 1, "bytes": -1}}}),
+        ("files/data.parquet/bytes$", {"files": {"data.parquet": {"sha256": "0" * 64, "bytes": -1}}}),
     ],
 )
 def test_manifests_of_another_form_are_refused_with_the_place(folder, place, change):
     reseal(folder, **change)
-    with pytest.raises(ReleaseError, match=f"does not have the form of a manifest: .*{place}"):
+    with pytest.raises(ReleaseError, match=f"does not have the form of a manifest: .*{place}") as caught:
         load(folder)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited in another way")

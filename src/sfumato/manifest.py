@@ -3,8 +3,10 @@
 import decimal  # noqa: F401 - jsonschema_rs loads it, and panics if an interrupt comes meanwhile
 import functools
 import hashlib
+import itertools
 import json
 import math
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,6 +24,7 @@ FORMAT, VERSION = "sfumato-release", 1
 DATA, PROJECTION = "data.parquet", "projection.parquet"
 _GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
 MOST_NUMBERS = 1 << 20  # of one record
+_PLAIN = re.compile(r"[\w.-]{1,40}", re.ASCII)  # a name that can be shown
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
 
@@ -166,7 +169,8 @@ def _check_shape(manifest: Manifest, path: Path | str = "the manifest") -> None:
     try:
         _form().validate(manifest)
     except jsonschema_rs.ValidationError as error:  # the first of them: all would fill the memory
-        place = f"see {'/'.join(map(str, error.instance_path)) or 'its top level'}"
+        known = itertools.takewhile(_PLAIN.fullmatch, map(str, error.instance_path))  # and no word of a stranger's
+        place = f"see {'/'.join(known) or 'its top level'}"
     except ValueError:  # half of a character, which JSON can write, or lists in lists in lists
         place = "not all of it can be read"
     else:
