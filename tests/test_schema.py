@@ -400,16 +400,20 @@ def test_categories_without_a_missing_rule_are_zeros_where_nothing_is_listed():
 
 
 def test_whole_numbers_are_one_category_however_they_are_stored():
-    codes = Category("x", [10, 2**60 + 1, -3, "7"])
+    codes = Category("x", [10, 2**53 - 1, -3, "7"])
     expected = [[1, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
     stored = [[10, -3, 7, 8, None], [10.0, -3.0, 7.0, 7.5, math.nan], ["10", "-3", "7", "07", None]]
     stored += [["10.0", "-3.0", "7.0", "7.00", ""], [decimal.Decimal(x) for x in (10, -3, 7, 8)] + [None]]
     for cells in stored:
         assert one(codes, cells) == expected
-    assert one(codes, [2**60 + 1, 2**60]) == [[0, 0], [1, 0], [0, 0], [0, 0]]
+    for cells in ([2**53 - 1, 2**53], [2.0**53 - 1, 2.0**53], [str(2**53 - 1), str(2**53)]):
+        assert one(codes, cells) == [[0, 0], [1, 0], [0, 0], [0, 0]]
     assert one(Category("x", [0, 1]), [-0.0, 1.0]) == [[1, 0], [0, 1]]
     assert one(Category("x", [0, 1]), [False, True]) == [[1, 0], [0, 1]]
-    assert one(Category("x", ["1.0", 1]), ["1", "1.0"]) == [[0, 1], [1, 0]]
+    for cells in ([1, 2], [1.0, 2.0], ["1", "2"], ["1.0", "2.0"]):
+        assert one(Category("x", ["1.0", "2"]), cells) == [[1, 0], [0, 1]]
+    with pytest.raises(SchemaError, match=r"'1\.0' and 1 are one number"):
+        one(Category("x", ["1.0", 1]), ["1", "1.0"])
 
 
 def test_dictionaries_chunks_runs_and_extensions_mean_what_their_cells_mean():

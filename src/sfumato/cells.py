@@ -1,9 +1,23 @@
-"""Reading cells: one number for each, by itself, whatever the type it came in. No cell raises an error."""
+"""Reading cells: one number for each, by itself, whatever the type it came in. No cell raises an error.
+
+One cell can change the type of its whole column: with a missing cell among them, most programs store whole numbers as
+floating ones, with a text among them as texts. So a cell means the same in every type that it may be stored in:
+
+- a number is the double that is nearest to it, whether it was stored as a whole, floating or decimal number or as text;
+- a category's value that is written as a number (7, 7.0, 2.5) stands for that number in a column of numbers, and both
+  7 and 7.0 stand for it in a column of texts;
+- floating numbers cannot tell whole ones from 2^53 up apart. A category with such a value is refused from every column
+  of numbers, or of no type (``object``), by the type alone, whether or not its cells would have survived; in a column
+  of texts each is exact.
+
+``check`` says from types alone, before a row is read, what cannot be read.
+"""
 
 import functools
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,8 +30,12 @@ from sfumato.errors import SchemaError
 
 Floats: TypeAlias = NDArray[np.float64]
 
+NUMBERS = (bool, int, float, complex, np.bool_, np.integer, np.inexact, Decimal)  # cells that are numbers, not texts
+
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
-_TRUTHS = {"false": 0, "no": 0, "0": 0, "0.0": 0, "true": 1, "yes": 1, "1": 1, "1.0": 1}
+_TRUTHS = {"false": 0, "no": 0, "0": 0, "0.0": 0, "-0.0": 0, "true": 1, "yes": 1, "1": 1, "1.0": 1}
+_EXACT = 2.0**53  # below it, every whole number is a double of its own
+_KNOWN_EXTENSIONS = ("arrow.bool8", "arrow.json")  # whose storage means what they mean
 
 
 @functools.cache
@@ -77,8 +95,34 @@ def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
             cells[0, nothing] = fallback if column.missing is None else column.missing
 
 
+def check(kind: pa.DataType, column: DataColumn) -> None:
+    """Refuse a type in which the column's cells cannot be read; depends on the type and the schema alone."""
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        check(kind.value_type, column)
+    elif isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _KNOWN_EXTENSIONS:
+        check(kind.storage_type, column)
+    elif _is_count(kind):
+        check_numbers(kind, column)
+    elif not (types.is_null(kind) or is_text(kind) or types.is_fixed_size_binary(kind)):
+        raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
+
+
+def check_numbers(kind: pa.DataType | str, column: DataColumn) -> None:
+    """Refuse a category whose values a floating number may confuse: one missing cell makes whole numbers floating.
+
+    ``kind``: a type of numbers, or of cells of any type: what such a column holds is a column of numbers but for a
+    cell, and a refusal that depended on it would tell of that cell.
+    """
+    if isinstance(column, Category) and any(_EXACT <= abs(number) < math.inf for number in _numbers(column)):
+        raise SchemaError(
+            f"the column {column.name!r} is of type {kind} in the data, and a value of the category is 2^53 or more, "
+            "which only columns of texts keep whatever cell is missing: store the column as text"
+        )
+
+
 def read(array: Any, column: DataColumn) -> NDArray[Any]:
     """One number for each cell: the number, the truth, or the place among the values (-1: not listed); NaN: nothing."""
+    check(array.type, column)
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     kind = array.type
     if types.is_dictionary(kind):
@@ -93,9 +137,7 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
     if is_text(kind) or types.is_fixed_size_binary(kind):
         unchecked = compute().CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
         return _FROM_TEXT[column.kind](compute().cast(array, options=unchecked), column)
-    if is_number(kind) or types.is_boolean(kind):
-        return _FROM_NUMBERS[column.kind](array, column)
-    raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
+    return _FROM_NUMBERS[column.kind](array, column)
 
 
 def decoded(array: Any) -> Any:
@@ -124,6 +166,34 @@ def as_text(array: Any) -> Any:
     return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
 
 
+def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
+    """The same cells in a type that keeps what cells of all these types mean: doubles, or texts if one is of texts."""
+    texts = any(is_text(kind) or types.is_fixed_size_binary(kind) for kind in kinds)
+    if types.is_null(array.type):
+        return pa.nulls(len(array), pa.large_binary() if texts else pa.float64())
+    if not texts:
+        return pa.array(_real_from_numbers(array, Real("number", 0.0, 1.0)).astype(float), from_pandas=True)
+    if _is_count(array.type):
+        return pa.array([None if x is None else number_text(x) for x in array.to_pylist()]).cast(pa.large_binary())
+    return array.cast(pa.large_binary())
+
+
+def number_text(cell: Any) -> str | None:
+    """A number as the text that means the same: whole ones without a point, others as a double; None if it is none.
+
+    A complex number is the real one that it equals, or none.
+    """
+    if isinstance(cell, (complex, np.complexfloating)):
+        return number_text(cell.real) if cell.imag == 0 else None
+    if not isinstance(cell, (float, np.floating, Decimal)):
+        return str(int(cell))
+    if isinstance(cell, Decimal) and cell.is_snan():  # float() would raise
+        return None
+    number = float(cell)
+    whole = number.is_integer() and abs(number) < _EXACT
+    return None if math.isnan(number) else str(int(number)) if whole else repr(number)
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type holds texts or bytes."""
     binary = (types.is_binary, types.is_large_binary, types.is_binary_view)
@@ -135,10 +205,14 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def _real_from_numbers(array: Any, _: DataColumn) -> NDArray[Any]:
-    if not (types.is_integer(array.type) or types.is_floating(array.type)):
-        array = array.cast(pa.float64())
-    return numbers(array)
+def _is_count(kind: pa.DataType) -> bool:
+    return is_number(kind) or bool(types.is_boolean(kind))
+
+
+def _real_from_numbers(array: Any, column: DataColumn) -> NDArray[Any]:
+    if types.is_decimal(array.type):  # by their digits: Arrow's own cast depends on how many the type has
+        return _real_from_text(array.cast(pa.large_string()), column)
+    return numbers(array.cast(pa.int8()) if types.is_boolean(array.type) else array)
 
 
 def _flag_from_numbers(array: Any, column: DataColumn) -> Floats:
@@ -147,12 +221,8 @@ def _flag_from_numbers(array: Any, column: DataColumn) -> Floats:
 
 
 def _category_from_numbers(array: Any, column: DataColumn) -> Floats:
-    array = array.cast(pa.int8()) if types.is_boolean(array.type) else array
-    if types.is_integer(array.type):
-        return _category_from_text(array.cast(pa.large_string()), column)
-    plain = {float(key): code for key, code in _keys(column).items() if _is_plain(key)}
     numbers = _real_from_numbers(array, column).astype(float) + 0.0  # -0.0 is 0
-    return _look_up(pa.array(numbers, from_pandas=True), plain, pa.float64(), -1.0)
+    return _look_up(pa.array(numbers, from_pandas=True), _numbers(column), pa.float64(), -1.0)
 
 
 def _real_from_text(text: Any, _: DataColumn) -> Floats:
@@ -180,20 +250,40 @@ def _category_from_text(text: Any, column: DataColumn) -> Floats:
 
 
 def _keys(column: DataColumn) -> dict[str, int]:
-    """Each listed value as text; a whole number may also end in .0, as tables with missing cells write it."""
+    """Each listed value as text; one that is written as a whole number, with and without .0, as tables may have it."""
     assert isinstance(column, Category)
     keys = {str(value): code for code, value in enumerate(column.values)}
-    for key, code in list(keys.items()):
-        if len(key) <= 20 and key.isascii() and key.removeprefix("-").isdigit() and str(int(key)) == key:
-            keys.setdefault(f"{key}.0", code)
+    for number, code in _numbers(column).items():
+        if number.is_integer() and abs(number) < _EXACT:
+            keys |= {str(int(number)): code, repr(number): code}
     return keys
 
 
-def _is_plain(key: str) -> bool:
+def _numbers(column: DataColumn) -> dict[float, int]:
+    """The listed values that are written as numbers, as numbers; refuses two that are the same one."""
+    assert isinstance(column, Category)
+    found: dict[float, int] = {}
+    for code, value in enumerate(column.values):
+        number = _number(str(value))
+        if number is None:
+            continue
+        if number in found and abs(number) < _EXACT:
+            raise SchemaError(
+                f"values of column {column.name!r}: {column.values[found[number]]!r} and {value!r} are one number, "
+                "and which of them a table has may depend on its other cells: list one of them"
+            )
+        found.setdefault(number, code)
+    return found
+
+
+def _number(text: str) -> float | None:
+    """The number that a text writes as programs do, whole or floating; None if it is not such a text."""
     try:
-        return math.isfinite(float(key)) and repr(float(key)) == key
+        number = float(text) if len(text) <= 32 else math.nan
     except ValueError:
-        return False
+        return None
+    whole = text.isascii() and text.removeprefix("-").isdigit() and str(int(text)) == text
+    return number + 0.0 if not math.isnan(number) and (whole or repr(number) == text) else None
 
 
 def _look_up(array: Any, codes: Mapping[Any, int], kind: pa.DataType, other: float) -> Floats:

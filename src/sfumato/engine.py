@@ -13,11 +13,10 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from sfumato import cells, storage
-from sfumato.errors import SchemaError
 from sfumato.rows import MEMORY, Blocks, LocalRows, Progress, Rows, memory_size
-from sfumato.schema import Schema, positions
+from sfumato.schema import Schema
 from sfumato.storage import Block, Written
-from sfumato.tables import Table
+from sfumato.tables import Table, check_labels
 
 Announce: TypeAlias = Callable[[], None]
 
@@ -90,11 +89,7 @@ class Ids:
         if schema.id_column is None or table.source in ("numpy array", "sparse matrix"):
             return None
         name = schema.id_column.name
-        positions(table.schema.names, [name])
-        kind = table.schema.field(name).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not (pa.types.is_integer(kind) or cells.is_text(kind)):
-            raise SchemaError(f"the id column {name!r} is of type {kind} in the data: ids are texts or whole numbers")
+        check_labels(table, name, "the id column", "ids are texts or whole numbers")
         return cls(table, name)
 
     def within(self, start: int, stop: int) -> "Ids":

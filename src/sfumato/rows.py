@@ -101,7 +101,7 @@ class Blocks:
         """Blocks of a table as a schema encodes it, which has all of its columns; ``width``: of the release."""
         dim = schema.encoding.dim
         names = tuple(column.name for column in schema.data_columns)
-        table.check_columns(names)
+        table.check_types(schema)
         reals = [c for c in schema.data_columns if isinstance(c, Real)]
         plain = table.entries is not None and schema.norm is None and len(reals) == dim
         missing = missing_values(reals) if plain else None

@@ -4,11 +4,9 @@ Files are streamed, so memory does not grow with the number of rows. No error qu
 damaged data is replaced, and dropped rather than chained. pandas, polars and SciPy are never imported here.
 """
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,6 +22,7 @@ from sfumato.schema import Schema, positions
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Result = TypeVar("Result")
 
+_PYTHON_TEXTS = pa.string_view()  # as pandas keeps them where Arrow does not: UTF-8 may not be able to write them
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeError)
 
 
@@ -31,8 +30,9 @@ _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNot
 class Table:
     """A table that can be read again and again, a block of rows at a time.
 
-    ``schema``: names and types (of a CSV file, as its beginning suggests; its cells are handed out as text, but as
-    doubles those of columns that were said to be real when it was opened).
+    ``schema``: names and types (of a CSV file, as its beginning suggests; of a folder, those of its first file).
+    ``kinds``: the types in which cells are handed out, where that is not ``schema``: of a folder, those of every file;
+    of a CSV file text, but doubles in columns that were said to be real when it was opened.
     ``rows``: their number, None where it is not known before reading. ``source``: a description fit for the public.
     """
 
@@ -42,6 +42,8 @@ class Table:
     _read: Callable[[tuple[str, ...], int], Batches] = field(repr=False)
     _within: Callable[[int, int], "Table"] | None = field(default=None, repr=False)
     entries: Any = field(default=None, repr=False)  # of a SciPy sparse matrix of numbers: its rows, as they are stored
+    kinds: tuple[pa.Schema, ...] = field(default=(), repr=False)
+    untyped: frozenset[str] = field(default=frozenset(), repr=False)  # columns of cells of any type (object)
 
     def within(self, start: int, stop: int) -> "Table":
         """The rows from ``start`` to before ``stop``, without reading the others; only Parquet files allow it."""
@@ -60,6 +62,19 @@ class Table:
             positions(self.schema.names, columns)
         except SchemaError as error:
             raise SchemaError(f"{self.source}: {error}") from None
+
+    def types_of(self, name: str) -> list[pa.DataType]:
+        """The types in which the cells of a column are handed out, which is there once in every file."""
+        return list(dict.fromkeys(kinds.field(name).type for kinds in self.kinds or (self.schema,)))
+
+    def check_types(self, schema: Schema) -> None:
+        """Refuse columns that are not there, or of a type that cannot be read as the schema says, before a row is."""
+        self.check_columns([column.name for column in schema.data_columns])
+        for column in schema.data_columns:
+            for kind in self.types_of(column.name):
+                cells.check(kind, column)
+            if column.name in self.untyped:
+                cells.check_numbers("object", column)
 
     def blocks(self, columns: Sequence[str], rows: int) -> Batches:
         """The named columns in blocks of exactly ``rows`` rows, the last one shorter, however the source is laid out.
@@ -92,20 +107,25 @@ def open_table(data: Any, schema: Schema | None = None) -> Table:
         return _open_matrix(data, schema)
     if hasattr(data, "__arrow_c_stream__"):
         source = f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
-        return _open_arrow(_attempt(lambda: pa.table(data), f"{source} cannot be converted to an Arrow table"), source)
+        wide = _wide_columns(data)
+        plain = data.cast(dict.fromkeys(wide, str)) if wide else data
+        table = _attempt(lambda: pa.table(plain), f"{source} cannot be converted to an Arrow table")
+        return replace(_open_arrow(table, source), untyped=wide)
     raise SchemaError(
         f"a table cannot be made of an object of type {type(data).__name__}: give a path to a .csv or .parquet file, "
         "an Arrow, pandas or polars table, a NumPy array or a SciPy sparse matrix"
     )
 
 
+def _wide_columns(data: Any) -> frozenset[str]:
+    """Columns of a polars frame whose whole numbers Arrow has no type for; one large cell is enough to make one."""
+    kinds = getattr(data, "schema", None) if type(data).__module__.startswith("polars.") else None
+    return frozenset(name for name, kind in (kinds or {}).items() if str(kind) in ("Int128", "UInt128"))
+
+
 def part_of(table: Table, column: str, value: str) -> Table:
     """The rows of a table whose (public) value in a column, as text, is this one."""
-    positions(table.schema.names, [column])
-    kind = table.schema.field(column).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_integer(kind) or cells.is_text(kind)):
-        raise SchemaError(f"the column {column!r} is of type {kind} in the data: parts go by texts or whole numbers")
+    check_labels(table, column, "the column", "parts go by texts or whole numbers")
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         wanted = list(dict.fromkeys((*columns, column)))
@@ -114,7 +134,16 @@ def part_of(table: Table, column: str, value: str) -> Table:
             arrays = [cells.filtered(batch.column(wanted.index(name)), kept) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    return Table(table.schema, None, f"part of {table.source}", read)
+    return Table(table.schema, None, f"part of {table.source}", read, kinds=table.kinds, untyped=table.untyped)
+
+
+def check_labels(table: Table, name: str, what: str, rule: str) -> None:
+    """Refuse a public column of labels that is absent, or neither of texts nor of whole numbers."""
+    positions(table.schema.names, [name])
+    for kind in table.types_of(name):
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not (pa.types.is_integer(plain) or cells.is_text(plain)):
+            raise SchemaError(f"{what} {name!r} is of type {plain} in the data: {rule}")
 
 
 def reblock(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
@@ -143,8 +172,14 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _one_array(parts: Sequence[pa.Array]) -> pa.Array:
-    """Parts joined; dictionaries are decoded first, for a joint one may outgrow its indices, depending on the cells."""
-    return pa.concat_arrays([cells.decoded(part) for part in parts])
+    """Parts joined, in one type that keeps what each cell means, for files of a folder may differ in types.
+
+    Dictionaries are decoded first, for a joint one may outgrow its indices, depending on the cells.
+    """
+    plain = [cells.decoded(part) for part in parts]
+    if len({part.type for part in plain}) == 1:
+        return pa.concat_arrays(plain)
+    return pa.concat_arrays([cells.in_common(part, [other.type for other in plain]) for part in plain])
 
 
 def _attempt(action: Callable[[], Result], complaint: str) -> Result:
@@ -178,17 +213,18 @@ def _open_path(path: Path, schema: Schema | None) -> Table:
 
 
 def _open_parquet(paths: list[Path], source: str) -> Table:
-    parts, first = [], None
+    """Files with the same names of columns. Their types may differ: a missing cell is enough to change one."""
+    parts, kinds = [], dict[pa.Schema, None]()
     for path in paths:
         part, schema = _attempt(lambda p=path: Part.of(p), f"{path}: not a Parquet file that can be read")  # type: ignore[misc]
         parts.append(part)
-        first = schema if first is None else first
-        if (schema.names, schema.types) != (first.names, first.types):
-            raise SchemaError(f"{path}: its columns have other names or types than those of {paths[0].name}")
-    return _of_parts(parts, first, source, 0, sum(part.rows for part in parts))
+        kinds.setdefault(schema.remove_metadata())
+        if sorted(schema.names) != sorted(next(iter(kinds)).names):
+            raise SchemaError(f"{path}: its columns have other names than those of {paths[0].name}")
+    return _of_parts(parts, tuple(kinds), source, 0, sum(part.rows for part in parts))
 
 
-def _of_parts(parts: list[Part], schema: pa.Schema, source: str, start: int, stop: int) -> Table:
+def _of_parts(parts: list[Part], kinds: tuple[pa.Schema, ...], source: str, start: int, stop: int) -> Table:
     """The rows of Parquet files, in order, from ``start`` to before ``stop``."""
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
@@ -199,9 +235,9 @@ def _of_parts(parts: list[Part], schema: pa.Schema, source: str, start: int, sto
             before += part.rows
 
     def within(a: int, b: int) -> Table:
-        return _of_parts(parts, schema, source, min(start + a, stop), min(start + b, stop))
+        return _of_parts(parts, kinds, source, min(start + a, stop), min(start + b, stop))
 
-    return Table(schema, stop - start, source, read, within)
+    return Table(kinds[0], stop - start, source, read, within, kinds=kinds)
 
 
 def _open_csv(path: Path, schema: Schema | None) -> Table:
@@ -213,7 +249,8 @@ def _open_csv(path: Path, schema: Schema | None) -> Table:
     def read(columns: tuple[str, ...], _: int) -> Batches:
         return csvfile.read(path, columns, reals, len(told))
 
-    return Table(told, None, f"csv file {path.name}", read)
+    handed = pa.schema([(name, pa.float64() if name in reals else pa.string()) for name in told.names])
+    return Table(told, None, f"csv file {path.name}", read, kinds=(handed,))
 
 
 # ---- in memory ------------------------------------------------------------------------------------------------------
@@ -239,24 +276,27 @@ def _open_pandas(frame: Any) -> Table:
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     schema = pa.schema([(name, kind or pa.large_string()) for name, kind in zip(names, kinds, strict=True)])
-    return Table(schema, len(frame), "pandas DataFrame", read)
+    untyped = frozenset(name for name, kind in zip(names, kinds, strict=True) if kind is None)
+    return Table(schema, len(frame), "pandas DataFrame", read, untyped=untyped)
 
 
 def _pandas_type(frame: Any, place: int, dtype: Any) -> pa.DataType | None:
     """The Arrow type of a column, from its dtype alone; None for cells that have to be taken one by one."""
     if isinstance(dtype, np.dtype):
-        return pa.from_numpy_dtype(dtype) if dtype.kind in "biufM" else None
+        return pa.from_numpy_dtype(dtype.newbyteorder("=")) if dtype.kind in "biufMm" and dtype.itemsize <= 8 else None
     try:
-        return pa.array(frame.iloc[:0, place], from_pandas=True).type
-    except (*_UNREADABLE, TypeError, ValueError):
+        kind = pa.array(frame.iloc[:0, place], from_pandas=True).type
+    except (*_UNREADABLE, TypeError, ValueError, OverflowError):
         return None
+    return _PYTHON_TEXTS if getattr(dtype, "storage", None) == "python" else kind
 
 
 def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
-    if kind is None:
+    if kind is None or kind == _PYTHON_TEXTS:
         return _texts(series.tolist())
-    plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
-    column = pa.array(series.to_numpy()) if plain else pa.array(series, from_pandas=True)
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
+        return pa.array(series.to_numpy().astype(series.dtype.newbyteorder("="), copy=False))
+    column = pa.array(series, from_pandas=True)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
@@ -269,13 +309,12 @@ def _text(cell: Any) -> str | None:
     """One cell as text, None if there is nothing in it. Never raises."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return None
-    if cell.is_nan() if isinstance(cell, Decimal) else isinstance(cell, (float, np.floating)) and math.isnan(cell):
-        return None
     if isinstance(cell, (bytes, bytearray, memoryview)):
         return bytes(cell).decode(errors="replace")
     try:
-        plain = int(cell) if isinstance(cell, (bool, np.bool_)) else cell
-        text = str.__str__(plain) if isinstance(plain, str) else str(plain)
+        if isinstance(cell, cells.NUMBERS):
+            return cells.number_text(cell)
+        text = str.__str__(cell) if isinstance(cell, str) else str(cell)
     except Exception:  # noqa: BLE001 - an object of somebody's making; its failure must not become ours
         return None
     return text.encode(errors="replace").decode()
@@ -305,15 +344,15 @@ def _open_matrix(matrix: Any, schema: Schema | None) -> Table:
 
     kind = _columns_of(np.empty((0, width), matrix.dtype), [0])[0].type if width else pa.null()
     numbers = stored if sparse and matrix.dtype.kind in "iuf" and matrix.dtype.itemsize <= 8 else None
-    return Table(pa.schema([(name, kind) for name in names]), height, source, read, entries=numbers)
+    untyped = frozenset(names if cells.is_text(kind) and matrix.dtype.kind not in "UST" else ())
+    told = pa.schema([(name, kind) for name in names])
+    return Table(told, height, source, read, entries=numbers, untyped=untyped)
 
 
 def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
     """Columns of a block as Arrow arrays, transposed once."""
-    if block.dtype.kind not in "biuf":
+    if block.dtype.kind not in "biuf" or block.dtype.itemsize > 8:
         return [_texts(block[:, p].tolist()) for p in places]  # a masked cell becomes None
-    wide = block.dtype.kind == "f" and block.dtype.itemsize > 8
-    dtype = np.dtype(float) if wide else block.dtype.newbyteorder("=")
-    values = np.ascontiguousarray(np.ma.getdata(block).T, dtype)
+    values = np.ascontiguousarray(np.ma.getdata(block).T, block.dtype.newbyteorder("="))
     masks = np.ascontiguousarray(np.ma.getmaskarray(block).T) if isinstance(block, np.ma.MaskedArray) else None
     return [cells.arrow(values[p]) if masks is None else pa.array(values[p], mask=masks[p]) for p in places]
