@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -181,11 +181,15 @@ class Opened(Live):
 
 
 def _estimate(answered: Answered, most: float) -> Estimate:
-    """An answer with its interval: of its own noise if it was measured, else of the comparison."""
+    """An answer with its interval: of its own noise if it was measured, else of the comparison.
+
+    Error: a truth is covered with the level of the interval, whichever of the two answers it gets.
+    """
     value = answered.value
     assert value is not None
     if answered.laplace_scale is not None:
-        return location.counted(value, answered.laplace_scale, most)
+        seen = location.counted(value, answered.laplace_scale, most)
+        return replace(seen, bounds=lambda tail: seen.bounds(tail * answered.missing))
 
     def bounds(tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         margin = math.inf if answered.margin is None else answered.margin(1 - 2 * tail)

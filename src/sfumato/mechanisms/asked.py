@@ -38,6 +38,8 @@ Floats = NDArray[np.float64]
 Query = NDArray[np.bool_]
 
 COUNT_SHARE = 0.05  # of epsilon, for the number of rows where it is protected
+COMPARED_SHARE = 0.2  # of what intervals may miss, for answers from what was known; measured ones have the rest
+MEASURED_SHARE = 1 - COMPARED_SHARE
 _LARGEST = 1 << 53  # rows: counts stay exact in doubles, too
 
 
@@ -51,6 +53,8 @@ class Answered:
     margin        : given a confidence, how far the value is from the truth at most, but for that probability; None
                     where nothing is promised.
     remaining     : how many more positive answers there can be.
+    missing       : the share that a measured value has of what its interval may miss. Below 1 where a question may also
+                    be answered from what was known: its truth is then missed by either answer, so the two share.
     """
 
     value: float | None
@@ -58,16 +62,28 @@ class Answered:
     laplace_scale: float | None
     margin: Callable[[float], float] | None
     remaining: int
+    missing: float = 1.0
 
 
-def measured(value: int, laplace_scale: float, remaining: int) -> Answered:
+def measured(value: int, laplace_scale: float, remaining: int, missing: float = 1.0) -> Answered:
     """A count with rounded Laplace noise: off by more than x + 1/2 with probability at most exp(-x / b)."""
 
     def margin(confidence: float) -> float:
         check.probability_below_one(confidence=confidence)
-        return float(-laplace_scale * np.log1p(-confidence) + 0.5)
+        return float(-laplace_scale * np.log((1 - confidence) * missing) + 0.5)
 
-    return Answered(float(value), True, laplace_scale, margin, remaining)
+    return Answered(float(value), True, laplace_scale, margin, remaining, missing)
+
+
+def compared(confidence: float) -> float:
+    """How often a comparison may be wrong that leaves a question to what was known.
+
+    Then a truth that is off by more than the margin is missed by that comparison with this probability, and by a
+    measured count with that of ``MEASURED_SHARE``: together with 1 - confidence at most. Any other truth is missed by
+    measured counts alone.
+    """
+    check.probability_below_one(confidence=confidence)
+    return min(0.5, COMPARED_SHARE * (1 - confidence))
 
 
 def check_counts(guarantee: Guarantee) -> None:

@@ -48,6 +48,7 @@ from sfumato.errors import ExhaustedError, ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.loss import Composed, Laplace, Loss, Pure
 from sfumato.mechanisms.asked import (
+    MEASURED_SHARE,
     Answered,
     Integers,
     Live,
@@ -57,6 +58,7 @@ from sfumato.mechanisms.asked import (
     check_scales,
     checked_counts,
     checked_query,
+    compared,
     count_move,
     counting_loss,
     measured,
@@ -311,7 +313,7 @@ class Agreeing(Live):
             )
         value = int(self._noises.added("hard answer", exact, self._parts.measuring, question)[0])
         self._keep(cells, value)
-        return measured(value, self._parts.measuring, self.remaining)
+        return measured(value, self._parts.measuring, self.remaining, MEASURED_SHARE)
 
     def _check_left(self) -> None:
         if not self.candidates:
@@ -345,6 +347,5 @@ class Agreeing(Live):
 
     def _margin(self, confidence: float, edge: int) -> float:
         """From r >= t + R - Z, all but with a small probability; infinite where that says nothing."""
-        check.probability_below_one(confidence=confidence)
-        least = (edge - self._scales.exceeded(min(0.5, 1 - confidence))) * 2.0**-BITS
+        least = (edge - self._scales.exceeded(compared(confidence))) * 2.0**-BITS
         return math.inf if least <= 0.5 else -self.prepared.recipe.accuracy * self.rows * math.log(2 * least - 1)

@@ -28,6 +28,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.histogram import SyntheticHistogram
 from sfumato.loss import Composed, Laplace, Loss, Pure
 from sfumato.mechanisms.asked import (
+    MEASURED_SHARE,
     Answered,
     Integers,
     Live,
@@ -37,6 +38,7 @@ from sfumato.mechanisms.asked import (
     check_scales,
     checked_counts,
     checked_query,
+    compared,
     count_move,
     counting_loss,
     measured,
@@ -204,9 +206,8 @@ class Weighing(Live):
         value = self._noises.added("measured count", exact, self._parts.measuring, question)
         self._measured.append((partition, value.astype(np.float64)))
         self._weights = refitted(self._weights, self._measured, self.rows, self._prepared.recipe.passes)
-        return measured(int(value[0]), self._parts.measuring, self.remaining)
+        return measured(int(value[0]), self._parts.measuring, self.remaining, MEASURED_SHARE)
 
     def _margin(self, confidence: float) -> float:
         """Below means |q - e| + Z < T + R, so |q - e| < T + (R - Z)."""
-        check.probability_below_one(confidence=confidence)
-        return self._threshold + self._parts.comparing.exceeded(min(0.5, 1 - confidence))
+        return self._threshold + self._parts.comparing.exceeded(compared(confidence))
