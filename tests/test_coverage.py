@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evidence import agrees
-from sfumato import cosines, estimate, inner, moments
+from sfumato import cosines, estimate, inner, intervals, moments
 from sfumato.gram import Pair, draws
 from sfumato.moments import Geometry, NoiseLaw
 from sfumato.projection import Family
@@ -143,6 +143,39 @@ def test_inner_products_of_rows_in_few_columns_are_covered_without_a_projection(
         z, w = (v + noise_draws("laplace", 1.0, (3 * REPEATS, k), rng) for v in (x, y))
         found = share(estimate.inner_product(z, w, *law).interval(), x @ y)
         assert 0.95 - SLACK <= found <= 0.95 + SLACK
+
+
+def lost_row(direction, kind, k=128, repeats=40_000):
+    """The cosine's coverage for a row far above the noise and one lost in it, without a projection, in a direction."""
+    rng, law = np.random.default_rng(4), (NoiseLaw(kind, 1.0), Geometry("identity", k, k))
+    x, y = np.zeros((2, k))
+    if direction == "flat":
+        x[:], y[:] = 1.0, 1.0
+    else:
+        x[0], y[int(direction == "across")] = 1.0, 1.0
+    far, near = 10 * k**0.5 * x / np.linalg.norm(x), 0.1 * y / np.linalg.norm(y)
+    z, w = (v + noise_draws(kind, 1.0, (repeats, k), rng) for v in (far, near))
+    return share(estimate.cosine(z, w, *law).interval(), float(direction != "across"))
+
+
+EVIDENT = 6.2 * math.sqrt(0.95 * 0.05 / 40_000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("direction", ["along", "across", "flat"])
+def test_cosines_with_a_row_that_is_lost_in_the_noise_are_covered(direction, kind):
+    """A row of length 0.1 beside a long one: parallel to it, in one entry or in all, or at a right angle."""
+    assert lost_row(direction, kind) >= 0.95 - EVIDENT
+
+
+def test_what_lost_rows_reject(monkeypatch):
+    """Low ends of lengths at the whole tail, and Laplace noise along one entry taken for that along many."""
+    with monkeypatch.context() as patched:
+        patched.setattr(cosines, "_LOW", 1.0)
+        assert lost_row("along", "laplace") < 0.95 - EVIDENT
+        assert lost_row("flat", "gaussian") < 0.95 - EVIDENT
+    monkeypatch.setattr(intervals, "concentration_of", lambda seen, _: (0.0 * seen.squares, 0.0 * seen.squares))
+    assert lost_row("across", "laplace") < 0.95 - EVIDENT
 
 
 @pytest.mark.parametrize(("k", "kind"), [(4, "gaussian"), (4, "laplace"), (32, "laplace")])

@@ -382,7 +382,7 @@ def test_intervals_that_ignore_the_direction_would_not_cover(family, monkeypatch
     w, law = images(family, [v], k, count, rng)[:, 0], Geometry(family, k, k)
     found, _ = length_estimates(w, 1e6, kind, law, rng)
     assert covered(found.interval(), 1e6) >= 0.95 - slack(count)
-    monkeypatch.setattr(intervals, "_concentration", lambda seen, _: (0.0 * seen.squares, 0.0 * seen.squares))
+    monkeypatch.setattr(intervals, "concentration_of", lambda seen, _: (0.0 * seen.squares, 0.0 * seen.squares))
     assert covered(found.interval(), 1e6) < 0.95 - slack(count)
 
 

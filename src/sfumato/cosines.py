@@ -37,6 +37,7 @@ _NODES = np.arange(-6.0, 6.3, 0.6)
 _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
 _ARC = np.linspace(0.0, math.pi / 2, 13)
 _FULL = 1 - 1e-15
+_LOW = 0.5  # of the tail, for low ends of lengths: near 0 they miss twice as often as others
 
 Triple: TypeAlias = tuple[Floats, Floats, Floats]
 
@@ -47,7 +48,7 @@ def bounds(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends
     size = np.sqrt(seen.squared_z * seen.squared_w)
     r = np.clip(seen.inner / np.where(size > 0, size, 1.0), -_FULL, _FULL)
     if law.coefficients[0] == 0:
-        low, high = _under_noise(tail, r, seen, unit, law.dim_out)
+        low, high = _under_noise(tail, r, seen, LengthLaw(unit, law, 1))
         if tail < EXACT:
             reach = _of_parallel_rows(tail, seen, LengthLaw(unit, law, 1))
             low, high = np.maximum(low - reach, -1.0), np.minimum(high + reach, 1.0)
@@ -63,12 +64,15 @@ def _shares(tail: float, pair: Pair, law: LengthLaw) -> Triple:
 
     What Laplace noise adds to the variance of a length moves r and s by the same draw. Together it moves rho / s by its
     part of the length without noise; what the intervals of rho (none of it, over projections) and s leave is added.
+    The low end of a length near 0 misses with nearly all of 2 * tail (``intervals``). There c is missed if that end
+    misses or if that of rho does, so it is taken at half the tail: together 2 * tail.
     """
     fixed = law.geometry.coefficients[0] == 0
     excess = scipy.special.ndtri(tail) ** 2 * (law.noise.fourth - 2) / 4 * law.geometry.dim_out
     middle, less, more = np.zeros_like(pair.inner), np.zeros_like(pair.inner), np.zeros_like(pair.inner)
     for squares, fourths in ((pair.squared_z, pair.fourth_z), (pair.squared_w, pair.fourth_w)):
-        low, high = intervals.bounds(tail, Seen(squares, np.asarray(fourths)), law)
+        one = Seen(squares, np.asarray(fourths))
+        low, high = intervals.bounds(_LOW * tail, one, law)[0], intervals.bounds(tail, one, law)[1]
         value = np.maximum(squares - law.bias, law.bias / 10)
         ends = [-np.log1p(law.bias / np.maximum(length, 1e-30 * law.bias)) / 2 for length in (low, value, high)]
         noise = law.bias / np.maximum(squares, law.bias)
@@ -94,14 +98,14 @@ def _extreme(middle: Floats, end: Floats, shares: Triple) -> Floats:
 # ---- bounds of rho --------------------------------------------------------------------------------------------------
 
 
-def _under_noise(tail: float, r: Floats, pair: Pair, noise: NoiseLaw, k: int) -> Ends:
+def _under_noise(tail: float, r: Floats, pair: Pair, law: LengthLaw) -> Ends:
     """All rho with (r - rho)^2 <= score^2 (g + h rho^2), the variance of r to first order: ends of a quadratic."""
-    a, b = pair.squared_z, pair.squared_w
+    a, b, noise, k = pair.squared_z, pair.squared_w, law.noise, law.geometry.dim_out
     n, m = np.maximum(a - k, 0.0), np.maximum(b - k, 0.0)
     own = noise.fourth / 4 * k
     score: Floats | float = -float(scipy.special.ndtri(tail))
     if noise.kind == "laplace":
-        spread = 3 / (k + 2) * (a * a + b * b) / (a + b) ** 2
+        spread = _spread(pair, law)
         score = laplace_scores(tail)(np.minimum(spread if tail >= EXACT else 2 * spread, 1.0)) * (1 + DIRECTION / k)
     g = score**2 * (n + m + k) / (a * b)
     h = score**2 * ((n + own) / a**2 + (m + own) / b**2 - 2 / a - 2 / b)
@@ -109,6 +113,19 @@ def _under_noise(tail: float, r: Floats, pair: Pair, noise: NoiseLaw, k: int) ->
     open_ends = 1 - h <= 0
     low, high = (np.where(open_ends, sign, (r + sign * root) / np.where(open_ends, 1.0, 1 - h)) for sign in (-1.0, 1.0))
     return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+
+
+def _spread(pair: Pair, law: LengthLaw) -> Floats:
+    """The concentration of the weights with which r is a sum of noises: of e those of w over ||z||, of f the others.
+
+    That of a row is 3 / (k + 2) for a random direction, and more where fourth powers show that it lies in few entries.
+    """
+    k, spread = law.geometry.dim_out, np.zeros_like(pair.inner)
+    for squares, fourths in ((pair.squared_z, pair.fourth_z), (pair.squared_w, pair.fourth_w)):
+        seen = Seen(squares, np.asarray(fourths))
+        most = intervals.concentration_of(seen, law)[0] if np.any(fourths) else np.zeros_like(squares)
+        spread = spread + squares**2 * np.clip(most, min(3 / (k + 2), 1.0), 1.0)
+    return np.asarray(spread / np.maximum(pair.squared_z + pair.squared_w, 1e-300) ** 2)
 
 
 def _of_parallel_rows(tail: float, pair: Pair, law: LengthLaw) -> Floats:

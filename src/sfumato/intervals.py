@@ -85,7 +85,7 @@ def _of_images(tail: float, seen: Seen, law: LengthLaw) -> Ends:
         return _belt(tail, value, image, law.spread)
     k = law.geometry.dim_out
     grid = [1 / parts for parts in _PARTS if parts < k] + [1 / k]
-    middle, error = _concentration(seen, law)
+    middle, error = concentration_of(seen, law)
     estimate = np.clip(middle + _caution(tail) * error, 1 / k, 1.0)
     place = np.interp(-np.sqrt(estimate), -np.sqrt(grid), np.arange(len(grid)))
     ends = np.zeros((2, *np.shape(value)))
@@ -104,7 +104,7 @@ def _caution(tail: float) -> float:
     return float(0.5 + np.clip(-scipy.special.ndtri(tail) - 1.96, 0.0, 2.0))
 
 
-def _concentration(seen: Seen, law: LengthLaw) -> tuple[Floats, Floats]:
+def concentration_of(seen: Seen, law: LengthLaw) -> tuple[Floats, Floats]:
     """Estimates of sum w_i^4 / (sum w_i^2)^2 of images w, with standard errors; worthless where w is lost in the noise.
 
     sum z_i^4 - 6 s^2 sum w_i^2 - k E e^4 is unbiased for the numerator; its variance is bounded with
@@ -134,7 +134,7 @@ def _widened(tail: float, seen: Seen, law: LengthLaw, ends: Ends) -> Ends:
     """
     k = law.geometry.dim_out
     least, most = _collisions(k, law.geometry.dim_in, tail / 2)
-    middle, error = _concentration(seen, law)
+    middle, error = concentration_of(seen, law)
     surely = np.clip(middle + 2 * (_caution(tail) - 1.5) * error, 1 / (2 * k), 1.0)
     columns = np.ceil(1 / surely - 1e-3).astype(np.int64)
     few, index = columns <= len(least), np.minimum(columns, len(least)) - 1
