@@ -261,7 +261,7 @@ TRIANGLE = f"""\
 The survey tells of Analyze Gauss (Dwork et al. 2014): Gaussian noise on X'X. Frobenius error of the off-diagonals of
 X'X, one record replaced: Gaussian noise that is isotropic in the Frobenius norm (`Covariance`) against equal Gaussian
 noise on the triangle, each at its own sensitivity; delta = {DELTA:g}, epsilon 1, {{repeats}} releases. Predicted ratio:
-sqrt(2) = 1.414. Rows are rounded to 2^-11 of the widest column before they are summed: the last column is what that
+sqrt(2) = 1.414. Rows are rounded to 2^-20 of the widest column before they are summed: the last column is what that
 moved, which is exact."""
 
 CAPTURED = f"""\

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from sfumato import lattice
 from sfumato.errors import ParameterError
-from sfumato.lattice import InputGrid, Total
+from sfumato.lattice import InputGrid, Total, gram
 from sfumato.windows import Plain
 
 RNG = np.random.default_rng(11)
@@ -175,3 +175,37 @@ def test_the_grid_clips_by_itself_whatever_its_columns_let_through():
     grid = InputGrid([0.0, 0.0], [1.0, 1.0], 4)
     rounded = grid.round(Plain([cells, cells], np.array([np.nan, 1.0])))
     assert rounded.tolist() == [[0, 0, 16, 8], [16, 0, 16, 8]]
+
+
+@pytest.mark.parametrize("shift", [0, 1, 5, 18, 31, 32, 33, 40, 60])
+def test_coarsened_totals_are_those_of_their_integers(shift):
+    rng = np.random.default_rng(shift)
+    total = Total((500,))
+    for _ in range(3):
+        total.add(rng.integers(-(2**61), 2**61, 500))
+    total.add(np.concatenate([np.arange(-250, 250) << min(shift, 40) >> 1]))
+    whole = total.integers()
+    if shift < 2:
+        total = total.part(np.array([abs(x) < 2**60 for x in whole]))
+        whole = total.integers()
+    expected = [(x + (1 << shift >> 1)) >> shift for x in whole.tolist()]
+    assert total.coarsened(shift).tolist() == expected
+    assert np.allclose(total.doubles(), whole.astype(float), rtol=1e-15)
+
+
+def test_coarsened_totals_that_do_not_fit_are_refused():
+    total = Total((1,))
+    for _ in range(4):
+        total.add(np.array([2**62]))
+    assert total.coarsened(2).tolist() == [2**62]
+    with pytest.raises(OverflowError, match="64 bits"):
+        total.coarsened(1)
+
+
+@pytest.mark.parametrize("bits", [11, 20, 23, 26])
+def test_gram_matrices_are_exact_at_every_width(bits):
+    rng = np.random.default_rng(bits)
+    block = rng.integers(-(2**bits), 2**bits, (3, 5000), endpoint=True).astype(float)
+    block[0] = 2.0**bits
+    whole = block.astype(np.int64).astype(object)
+    assert (gram([block, block[:, :7]], 3, bits).integers() == whole @ whole.T + whole[:, :7] @ whole[:, :7].T).all()

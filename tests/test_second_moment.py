@@ -11,7 +11,7 @@ from evidence import agrees
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Change, Guarantee
-from sfumato.lattice import coarsen
+from sfumato.lattice import Total, coarsen
 from sfumato.loss import Gaussian
 from sfumato.mechanisms import second_moment
 from sfumato.mechanisms.second_moment import BITS, CentredGrid, SecondMoment
@@ -198,15 +198,15 @@ def test_coarsened_matrices_move_by_a_little_more_and_that_is_stated(order):
     rows = np.stack([h, h * [1, -1, 1, -1] if order == 2 else 0 * h])
     moved, weights = [], np.where(np.arange(moment.entries) < moment.dim, 1, order)
     for _ in range(300):
-        others = moment.exact(Block(rng.uniform(-1, 1, (4, 3))))
+        others = moment.exact(Block(rng.uniform(-1, 1, (4, 3)))).int64()
         sums = [others + triangle_of(np.outer(x, x)) for x in rows]
         gap = np.abs(np.subtract(*(coarsen(side, moment.shift) for side in sums)))
         moved.append((weights @ gap**order) ** (1 / order))
     assert moment.reach * 2.0**-moment.shift < max(moved) <= moment.sensitivity
 
 
-def triangle_of(matrix):
-    return np.concatenate([np.diagonal(matrix), matrix[np.triu_indices(len(matrix), 1)]]).astype(np.int64)
+def triangle_of(matrix, kind=np.int64):
+    return np.concatenate([np.diagonal(matrix), matrix[np.triu_indices(len(matrix), 1)]]).astype(kind)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -273,7 +273,7 @@ def test_the_sum_is_exact_over_blocks_and_threads():
     expected += [sum(a * b for a, b in zip(integers[i], integers[j], strict=True)) for i, j in ((0, 1), (0, 2), (1, 2))]
     for threads in (1, 3):
         found = moment.exact(TableRows(open_table(data, schema), schema, threads=threads))
-        assert found.tolist() == expected
+        assert found.integers().tolist() == expected
 
 
 def test_sums_beyond_64_bits_are_refused_and_smaller_ones_are_exact():
@@ -289,7 +289,7 @@ def test_sums_beyond_64_bits_are_refused_and_smaller_ones_are_exact():
 def test_a_table_without_rows_sums_to_zeros_of_the_right_shape():
     moment = SecondMoment.prepare(MIXED, promise("box", 1), 1)
     empty = pa.table({"age": [1.0], "smoker": [True], "city": ["Bern"], "x": [0.0]}).slice(0, 0)
-    assert moment.exact(TableRows(open_table(empty, MIXED), MIXED)).tolist() == [0] * 21
+    assert moment.exact(TableRows(open_table(empty, MIXED), MIXED)).integers().tolist() == [0] * 21
 
 
 def test_progress_counts_published_rows_only():
@@ -302,9 +302,31 @@ def test_progress_counts_published_rows_only():
     assert sum(seen) == 100_000
 
 
-def test_sums_over_2_to_the_40_rows_fit():
-    assert 2 * BITS + 40 <= 62
-    assert CentredGrid.of(MIXED).half.max() == 2**BITS
+@pytest.mark.parametrize(("order", "columns"), [(1, 1), (1, 30), (2, 1), (2, 30)])
+def test_sums_over_2_to_the_38_rows_are_published(order, columns):
+    """They need more than 64 bits, and what is published of them does not."""
+    moment = SecondMoment.anchored(Schema.reals(columns, low=0, high=1), promise("box", order), order, centred=True)
+    half = np.append(moment.grid.half, moment.grid.anchor).astype(object)
+    whole = triangle_of(np.outer(half, half), object) << 38
+    assert max(whole) > 2**63
+    exact = Total.of((whole >> 32).astype(np.int64), (whole & (2**32 - 1)).astype(np.int64))
+    assert (exact.integers() == whole).all()
+    seen = moment.protected(exact, moment.scale(1.0), Secret.for_testing(1))
+    off = np.abs(seen - (whole[moment.kept] >> moment.shift)).astype(float)
+    assert 0 < off.max() < 30 * moment.scale(1.0)
+
+
+@pytest.mark.parametrize("columns", [1, 4, 5, 20, 300, 3000])
+def test_the_grid_is_as_fine_as_exact_products_of_8192_rows_allow(columns):
+    schema = Schema.reals(columns, low=0, high=1)
+    for anchored in (False, True):
+        grid = CentredGrid.of(schema, anchored=anchored)
+        assert grid.half.max() == 2**grid.column_bits
+        assert grid.anchor <= 2**grid.bits
+        assert 2 * grid.bits + 13 <= 53
+        finer = CentredGrid._of_bits(schema, grid.column_bits + 1, anchored=anchored)
+        assert 2 * finer.bits + 13 > 53
+    assert grid.column_bits >= 20 - max(0, math.ceil(math.log2(columns) / 2 - 1))
 
 
 # ---- the noise ------------------------------------------------------------------------------------------------------
@@ -352,7 +374,7 @@ def test_wide_tables_are_coarsened_so_that_their_noise_can_be_drawn():
 
 def audit(moment, level, pair, *, delta=0.0, runs=1200):
     """Whether many runs on two neighbouring tables refute epsilon = 1.5; scores are likelihood ratios."""
-    centres = [moment.exact(Block(block))[:, None] * 2.0**-moment.shift for block in pair]
+    centres = [moment.exact(Block(block)).doubles()[:, None] * 2.0**-moment.shift for block in pair]
     weights = np.where(np.arange(moment.entries) < moment.dim, 1, moment.order)
     scores = []
     for side, block in enumerate(pair):
@@ -426,7 +448,7 @@ def test_the_half_ranges_hold_even_if_the_schema_did_not_clip(monkeypatch):
 
 
 def test_columns_too_narrow_to_matter_are_left_out():
-    schema = Schema([Real("a", 0, 1), Real("b", 0, 1, weight=1e-6)])
+    schema = Schema([Real("a", 0, 1), Real("b", 0, 1, weight=1e-7)])
     grid = CentredGrid.of(schema)
     assert grid.half.tolist() == [2**BITS, 0]
     assert grid.reach(promise("attribute", 1), 1) == 2.0 ** (2 * BITS)

@@ -205,10 +205,32 @@ class Total:
 
     @classmethod
     def of(cls, high: Integers, low: Integers) -> Self:
-        """A total from its halves."""
+        """A total from its halves, or from sums of the halves of others."""
         total = cls(high.shape)
         total._high, total._low = high.copy(), low.copy()
-        return total
+        return total._carry()
+
+    def part(self, chosen: Any) -> "Total":
+        """Some of its numbers, as arrays are indexed."""
+        return Total.of(self._high[chosen], self._low[chosen])
+
+    def coarsened(self, shift: int) -> Integers:
+        """``coarsen`` of the total, however large: floor(y / 2^shift + 1/2), as int64, when that fits."""
+        check.whole(0, shift=shift)
+        moved = Total.of(self._high, self._low)
+        if shift:
+            half = 1 << (shift - 1)
+            moved = Total.of(self._high + (half >> 32), self._low + (half & ((1 << 32) - 1)))
+        high, low = moved.halves
+        if shift >= 32:
+            return np.asarray(high >> (shift - 32))
+        if high.size and not ((high >= -(1 << (31 + shift))) & (high < (1 << (31 + shift)))).all():
+            raise OverflowError("the total does not fit 64 bits: use integers()")
+        return np.asarray((high << (32 - shift)) + (low >> shift))
+
+    def doubles(self) -> Floats:
+        """The total in doubles, rounded."""
+        return np.asarray(self._high * 2.0**32 + self._low)
 
     def integers(self) -> NDArray[np.object_]:
         """The total as Python integers, which have no limit."""
@@ -216,23 +238,28 @@ class Total:
 
     def int64(self) -> Integers:
         """The total as int64, when it fits."""
-        if self._high.size and not ((self._high >= -(1 << 31)) & (self._high < (1 << 31))).all():
-            raise OverflowError("the total does not fit 64 bits: use integers()")
-        return (self._high << 32) + self._low
+        return self.coarsened(0)
 
 
 def gram(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
     """Exact sum over all rows of x x^T, for (dim, rows) blocks of integers |x| <= 2^bits.
 
-    Each block is cut so that 2 * bits + log2(rows of a piece) <= 53, which makes its float64 product exact.
+    Each block is cut so that 2 * bits + log2(rows of a piece) <= 53, which makes its float64 product exact; as many
+    pieces as 62 bits hold are added up before they go to the total.
     """
     check.between(1, 26, bits=bits)
     total, piece = Total((dim, dim)), 1 << (EXACT_BITS - 2 * bits)
     for block in blocks:
         _check_size(block, bits)
-        for start in range(0, block.shape[1], piece):
-            part = block[:, start : start + piece]
-            total.add(part @ part.T)
+        rows = block.shape[1]
+        for first in range(0, rows, piece << (62 - EXACT_BITS)):
+            some = min(piece << (62 - EXACT_BITS), rows - first)
+            size = -(-some // -(-some // piece))  # pieces of about one size
+            found = np.zeros((dim, dim), np.int64)
+            for start in range(first, first + some, size):
+                part = block[:, start : min(start + size, first + some)]
+                found += (part @ part.T).astype(np.int64)
+            total.add(found)
     return total
 
 

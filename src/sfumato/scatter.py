@@ -4,6 +4,11 @@ Rows x are taken about a public centre, in weighted units. A constant c, the *an
 sum of (x, c)(x, c)^T then holds the second moment, c times the sum of the rows and c^2 times their number. All that is
 said here is about the rows that were released, clipped as they were, and not about a population they may come from.
 
+Rows were rounded to a public grid before anything was summed up (``frame``), each number of column j by at most t_j.
+That moves <u, x> by at most <|u|, t>, so the root of the mean square along u, about the centre or about the mean, by
+no more (Minkowski), and every singular value of the rows over sqrt(n) by at most ||t|| (Weyl). Intervals allow for it:
+they hold the truth of the rows before they were rounded.
+
 Errors are linear in the noise N on that matrix, up to a term of order 1/n. The scatter S about the mean m errs by
 <l', N r'> in l^T S r, with l' = (l, -<l, m>/c) and r' likewise: one formula gives the errors of variances, of
 eigenvalues and, by the delta method, of regression coefficients.
@@ -11,7 +16,7 @@ eigenvalues and, by the delta method, of regression coefficients.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -19,13 +24,14 @@ import scipy
 from numpy.typing import NDArray
 
 from sfumato import check
-from sfumato.estimate import Bounds, Estimate, Number, _plain
+from sfumato.estimate import Estimate, Number, _plain
 from sfumato.moments import NoiseLaw
 
 Floats: TypeAlias = NDArray[np.float64]
 
 COVERS = "the noise of the release; nothing else is random"
 _MANY = 1e4  # a sum of as many Laplace draws as this is Gaussian for every purpose here
+_SMALL = 8  # columns up to which simulating costs next to nothing
 _DENSE = 128  # columns from which on norms are found by iteration, and fewer of them are simulated
 _COUNT_SHARE = 0.1  # of what an interval may miss, where the number of records has noise of its own
 
@@ -50,7 +56,7 @@ def square(triangle: Floats, dim: int) -> Floats:
 
 
 @lru_cache(maxsize=2)
-def _places(dim: int) -> NDArray[np.intp]:
+def places(dim: int) -> NDArray[np.intp]:
     """Rows and columns of the numbers of a triangle: the diagonal, then what lies above it."""
     found = np.concatenate([np.diag_indices(dim), np.triu_indices(dim, 1)], axis=1)
     found.setflags(write=False)
@@ -67,6 +73,7 @@ class Noisy:
     values         : the published numbers in weighted units.
     law            : of the noise on the diagonal.
     public_records : the number of rows, or None if it is protected, so published with noise.
+    rounding       : by how much a number of each column was moved at most, when rows were rounded.
     """
 
     values: Floats
@@ -75,6 +82,7 @@ class Noisy:
     anchor: float
     centred: bool
     public_records: int | None
+    rounding: Floats | float = 0.0
 
     @cached_property
     def published(self) -> NDArray[np.bool_]:
@@ -123,7 +131,7 @@ class Noisy:
         weights = (np.outer(*lifted) + np.outer(*lifted[::-1])) / 2
         if value is not None:
             weights[-1, -1] -= value / self.anchor**2
-        place = _places(self.dim + 1)
+        place = places(self.dim + 1)
         diagonal = np.arange(self.published.size) <= self.dim
         across = math.sqrt(2) if self.law.kind == "gaussian" else 2.0
         shares = (weights[place[0], place[1]] * np.where(diagonal, 1.0, across))[self.published]
@@ -144,8 +152,9 @@ class Noisy:
 
         def bounds(tail: float) -> tuple[Floats, Floats]:
             reach = self.quantile(tail, alike) * error
-            return _cut(value - reach, most), _cut(value + reach, most)
+            return _before_rounding((value - reach, value + reach), moved, most)
 
+        moved = float(np.sum(np.abs(direction) * self.rounding))
         return Estimate(value, error, COVERS, bounds)
 
     def eigenvalue_bounds(self, values: Floats, tail: float) -> tuple[Floats, Floats]:
@@ -177,8 +186,12 @@ class Noisy:
 
 
 def _simulations(missed: float, dim: int) -> int:
-    """How many draws of a law make an order statistic a bound that is missed this often, and no wild one."""
-    return math.ceil((20 if dim <= _DENSE else 2) / missed * (1 - 1e-12)) - 1
+    """How many draws of a law make an order statistic a bound that is missed this often, and no wild one.
+
+    Over the draws, that is: they are the same for every release, and with m beyond the bound the share that it misses
+    is off by about 1 / sqrt(m) of itself.
+    """
+    return math.ceil((60 if dim <= _SMALL else 20 if dim <= _DENSE else 2) / missed * (1 - 1e-12)) - 1
 
 
 def _place(missed: float, count: int) -> int:
@@ -186,8 +199,10 @@ def _place(missed: float, count: int) -> int:
     return min(math.ceil((1 - missed) * (count + 1) * (1 - 1e-12)), count) - 1
 
 
-def _cut(value: Number, most: float) -> Floats:
-    return np.asarray(np.clip(value, 0.0, most))
+def _before_rounding(ends: tuple[Number, Number], moved: float, most: float) -> tuple[Floats, Floats]:
+    """Bounds on mean squares in [0, most] of rows whose rounding moved their roots by at most ``moved``."""
+    low, high = (np.sqrt(np.maximum(end, 0.0)) for end in ends)
+    return np.minimum(np.maximum(low - moved, 0.0) ** 2, most), np.minimum((high + moved) ** 2, most)
 
 
 def _norm(matrix: Floats) -> float:
@@ -226,12 +241,14 @@ def laplace_sum_tail(probability: float, alike: float) -> float:
 class Sketched:
     """Draws of N(0, S + ridge I), S the scatter of the rows: ``rows`` has shape (draws, columns).
 
-    count : the number of records with Laplace noise of this law on it, or the public number and None.
+    count    : the number of records with Laplace noise of this law on it, or the public number and None.
+    rounding : by how much a number of each column was moved at most, when records were rounded.
     """
 
     rows: Floats
     ridge: float
     count: tuple[float, NoiseLaw | None]
+    rounding: Floats | float = 0.0
 
     @property
     def records(self) -> float:
@@ -271,14 +288,18 @@ class Sketched:
         squares = float(np.sum((self.rows @ direction) ** 2))
         ridge = self.ridge * float(direction @ direction)
         value = (squares / self.draws - ridge) / self.records
-        bounds: Bounds = partial(self._variance_bounds, squares, ridge, most)
+        moved = float(np.sum(np.abs(direction) * self.rounding))
+
+        def bounds(tail: float) -> tuple[Floats, Floats]:
+            return _before_rounding(self._variance_bounds(squares, ridge, tail), moved, most)
+
         return Estimate(value, self.form(direction, direction, value)[0], COVERS, bounds)
 
-    def _variance_bounds(self, squares: float, ridge: float, most: float, tail: float) -> tuple[Floats, Floats]:
+    def _variance_bounds(self, squares: float, ridge: float, tail: float) -> tuple[float, float]:
         (least, largest), left = self._count_bounds(tail)
         low = squares / float(scipy.special.chdtri(self.draws, left)) - ridge
         high = squares / float(scipy.special.chdtri(self.draws, 1 - left)) - ridge
-        return _cut(low / largest, most), _cut(high / least, most)
+        return low / largest, high / least
 
     def _count_bounds(self, tail: float) -> tuple[tuple[float, float], float]:
         """Bounds on the number of records, and the tail that is left for other things to miss."""
@@ -371,10 +392,10 @@ def principal_components(view: View, k: int, most: float) -> PrincipalComponents
     values, vectors = (part[..., ::-1] for part in np.linalg.eigh(covariance))
     vectors = vectors[:, :k] * np.where(vectors[np.abs(vectors[:, :k]).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
     errors = np.array([view.form(v, v, x)[0] for v, x in zip(vectors.T, values[:k], strict=True)])
+    moved = float(np.linalg.norm(np.broadcast_to(view.rounding, len(covariance))))
 
     def bounds(tail: float) -> tuple[Floats, Floats]:
-        low, high = view.eigenvalue_bounds(values[:k], tail)
-        return _cut(low, most), _cut(high, most)
+        return _before_rounding(view.eigenvalue_bounds(values[:k], tail), moved, most)
 
     return PrincipalComponents(Eigenvalues(values[:k], errors, COVERS, bounds), vectors, float(values.sum()))
 
@@ -390,16 +411,22 @@ def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ri
     found = inverse @ covariance[features, target]
     residual = np.zeros(len(covariance))
     residual[features], residual[target] = -found, 1.0
-    parts = []
-    for row in inverse:
-        direction = np.zeros(len(covariance))
-        direction[features] = row
-        parts.append(view.form(direction, residual))
+    directions = np.zeros((len(features), len(covariance)))
+    directions[:, features] = inverse
+    parts = [view.form(direction, residual) for direction in directions]
     errors, alike = (np.array(part) for part in zip(*parts, strict=True))
     value, error = found * scaling, errors * np.abs(scaling)
+    rounded = np.array([_rounded(view, covariance, direction, residual) for direction in directions]) * np.abs(scaling)
 
     def bounds(tail: float) -> tuple[Floats, Floats]:
-        reach = error * np.array([view.quantile(tail, count) for count in alike])
+        reach = error * np.array([view.quantile(tail, count) for count in alike]) + rounded
         return value - reach, value + reach
 
     return Estimate(_plain(value), _plain(error), COVERS + "; to first order in it", bounds)
+
+
+def _rounded(view: View, covariance: Floats, left: Floats, right: Floats) -> float:
+    """By how much rounding moved left^T covariance right at most: <Xl, Yr> - <X'l, Y'r> by Cauchy's inequality."""
+    moved = [float(np.sum(np.abs(side) * view.rounding)) for side in (left, right)]
+    length = [math.sqrt(max(float(side @ covariance @ side), 0.0)) for side in (left, right)]
+    return moved[0] * length[1] + length[0] * moved[1] + moved[0] * moved[1]

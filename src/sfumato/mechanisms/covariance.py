@@ -31,11 +31,11 @@ from sfumato.calibration import replaced_guess
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.guarantee import Guarantee
 from sfumato.idealized import normals
-from sfumato.lattice import Floats, Integers
+from sfumato.lattice import Floats, Total
 from sfumato.loss import ChiSquare, Composed, Gaussian, Laplace, Loss
 from sfumato.manifest import Manifest
 from sfumato.mechanism import Published, check_noise
-from sfumato.mechanisms.second_moment import BITS, CentredGrid, SecondMoment
+from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
@@ -159,13 +159,14 @@ class PreparedCovariance:
             "scale": scale,
             "standard_deviation": scale * (math.sqrt(2) if moment.order == 1 else 1.0),
         }
-        on_grid = {"input_bits": BITS, "shift": moment.shift, "unit": moment.unit}
+        on_grid = {"input_bits": moment.grid.column_bits, "shift": moment.shift, "unit": moment.unit}
         return {"kind": "covariance", "mechanism": mechanism, "lattice": on_grid, "rows": records}
 
 
-def _count(exact: Integers, grid: CentredGrid) -> int:
+def _count(exact: Total, grid: CentredGrid) -> int:
     """The number of rows behind an anchored triangle."""
-    return int(exact[grid.dim - 1]) // grid.anchor**2
+    (anchors,) = exact.part(slice(grid.dim - 1, grid.dim)).integers()
+    return int(anchors) // grid.anchor**2
 
 
 # ---- sketches -------------------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class PreparedScatterSketch:
         count = _count(exact, self.grid)
         facts = self.facts(level, _records(count, self.guarantee))
         words = secret.words(
-            f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, exact
+            f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, *exact.halves
         )
         root = scipy.linalg.cholesky(self._scatter(exact) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
         drawn, unit = normals(words, self.draws * len(root)).reshape(self.draws, -1), facts["lattice"]["unit"]
@@ -251,9 +252,9 @@ class PreparedScatterSketch:
             values = np.append(values, count + noise.laplace(words, 1, self._count_scale))
         return Published(facts, ("value",), iter([values[None]]), by_record=False)
 
-    def _scatter(self, exact: Integers) -> Floats:
+    def _scatter(self, exact: Total) -> Floats:
         """The sum of (x - m)(x - m)^T in weighted units, m the mean or the public centre."""
-        whole = scatter.square(exact.astype(float), self.grid.dim) * self.grid.step**2
+        whole = scatter.square(exact.doubles(), self.grid.dim) * self.grid.step**2
         moment, sums = whole[:-1, :-1], whole[:-1, -1]
         return moment - np.outer(sums, sums) / max(whole[-1, -1], 1e-300) if self.recipe.centred else moment
 
@@ -279,7 +280,7 @@ class PreparedScatterSketch:
         return {
             "kind": "covariance",
             "mechanism": mechanism,
-            "lattice": {"input_bits": BITS, "shift": 0, "unit": unit},
+            "lattice": {"input_bits": self.grid.column_bits, "shift": 0, "unit": unit},
             "rows": records,
             "numerics": "idealized",
             "warnings": [idealized],

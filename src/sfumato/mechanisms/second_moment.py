@@ -1,8 +1,10 @@
 """The private second moment: the exact Gram matrix of clipped rows, and how far one unit can move it.
 
-Rows are centred at a public point, weighted, and rounded to integers x with |x_j| <= h_j on one common step. The sum of
-x x^T over all rows is exact; its upper triangle with the diagonal gets exact noise. It is not divided by the number of
-rows. Neighbours replace, unless said otherwise.
+Rows are centred at a public point, weighted, and rounded to integers x with |x_j| <= h_j on one common step: 2^-20 of
+the widest column's extent or, for so many columns that products of 8,192 rows would not be exact, a few times that
+(noise grows much faster with the columns). The sum of x x^T over all rows is exact, however many there are; its upper
+triangle with the diagonal gets exact noise. It is not divided by the number of rows. Neighbours replace, unless said
+otherwise.
 
 Laplace noise is the same on every entry, so what counts is the l1 norm of the move of the triangle. Gaussian noise has
 the standard deviation s on the diagonal and s/sqrt(2) off it: it is isotropic once off-diagonal entries are multiplied
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato import lattice, noise, scatter
 from sfumato.errors import ParameterError
+from sfumato.frame import Frame
 from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Floats, Integers
 from sfumato.mechanisms.sketch import effective_change
@@ -34,7 +37,7 @@ from sfumato.rows import Rows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
 
-BITS = 11  # the widest column has 2^11 steps on either side of its centre: sums over 2^40 rows fit 64 bits
+BITS = 20  # the widest column, or the anchor, has at most 2^20 steps: products of 2^13 rows are exact in doubles
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the noise's grid, or more for many entries
 
 
@@ -53,7 +56,8 @@ def box(half: Integers, order: Order, anchor: int = 0) -> float:
         beside = anchor * total + anchor**2 * half.size / (2 * (half.size + 1))
         return (total**2 + squares) / 2 + (_up(beside) if anchor else 0)
     by_length = math.sqrt(2) * (squares + anchor**2)
-    return _up(min(by_length, math.sqrt(4 * squares**2 - 3 * _sum(half**4) + 8 * anchor**2 * squares)))
+    fourths = sum(h**4 for h in half.tolist())  # of Python's integers, which have no limit
+    return _up(min(by_length, math.sqrt(4 * squares**2 - 3 * fourths + 8 * anchor**2 * squares)))
 
 
 def arrival(lengths: tuple[float, float], order: Order, anchor: int, *, centred: bool) -> float:
@@ -160,22 +164,27 @@ class CentredGrid:
     centre: Floats
     half: Integers
     step: float
+    column_bits: int
     anchor: int = 0
 
     @classmethod
     def of(cls, schema: Schema, *, anchored: bool = False) -> Self:
-        """The grid of a schema; no data needed."""
-        encoding = schema.encoding
-        check_widths(encoding.ranges)
-        if schema.norm_bound is None:
-            centre, extent = encoding.low / 2 + encoding.high / 2, encoding.ranges / 2
-        else:
+        """The finest grid of a schema whose numbers, the anchor included, have ``BITS`` bits; no data needed."""
+        check_widths(schema.encoding.ranges)
+        if schema.norm_bound is not None:
             check_widths(np.array([schema.norm_bound]))
-            furthest = encoding.weights * np.maximum(np.abs(encoding.low), np.abs(encoding.high))
-            centre, extent = np.zeros(encoding.dim), np.minimum(furthest, schema.norm_bound)
-        step = float(extent.max()) * 2.0**-BITS
-        check_steps(encoding.weights, step)
-        plain = cls(schema, centre, np.rint(extent / step).astype(np.int64), step)
+        bits, grid = BITS, cls._of_bits(schema, BITS, anchored=anchored)
+        while grid.bits > BITS:
+            bits -= 1
+            grid = cls._of_bits(schema, bits, anchored=anchored)
+        return grid
+
+    @classmethod
+    def _of_bits(cls, schema: Schema, bits: int, *, anchored: bool) -> Self:
+        """The grid on which the widest column has 2^bits steps on either side of its centre."""
+        frame = Frame.of(schema, bits)
+        check_steps(schema.encoding.weights, frame.step)
+        plain = cls(schema, frame.centre, frame.half, frame.step, bits)
         return replace(plain, anchor=max(1, round(plain.longest(2) / 2))) if anchored else plain
 
     @property
@@ -186,7 +195,7 @@ class CentredGrid:
     @property
     def bits(self) -> int:
         """No number of a rounded block is beyond 2 to this."""
-        return max(BITS, self.anchor.bit_length())
+        return max(self.column_bits, (self.anchor - 1).bit_length())
 
     def round(self, block: Floats) -> Floats:
         """Clip, centre, weigh and round an encoded block; integers, held in doubles."""
@@ -306,15 +315,19 @@ class SecondMoment:
         """The noise's scale in steps (b for Laplace, standard deviation on the diagonal for Gaussian), rounded up."""
         return math.nextafter(level * self.sensitivity, math.inf)
 
-    def exact(self, rows: Rows) -> Integers:
-        """The sum of x x^T over all rows, with the anchor if there is one: the diagonal, then the rest row by row."""
+    def exact(self, rows: Rows) -> lattice.Total:
+        """The sum of x x^T over all rows, with the anchor if there is one: the diagonal, then the rest row by row.
+
+        Its halves are added up over the blocks, so that no number of rows is too large.
+        """
+        place = tuple(scatter.places(self.dim))
 
         def one(position: int, block: Floats) -> Integers:
             del position
-            return lattice.gram([self.grid.round(block)], self.dim, self.grid.bits).int64()
+            found = lattice.gram([self.grid.round(block)], self.dim, self.grid.bits)
+            return np.stack([half[place] for half in found.halves])
 
-        whole = rows.sum(one)
-        return np.concatenate([np.diagonal(whole), whole[np.triu_indices(self.dim, 1)]])
+        return lattice.Total.of(*rows.sum(one))
 
     def noisy(self, rows: Rows, level: float, secret: Secret) -> Floats:
         """The matrix with noise, symmetric, in squared weighted units; it may have negative eigenvalues."""
@@ -334,9 +347,9 @@ class SecondMoment:
             )
         return scale
 
-    def protected(self, exact: Integers, scale: float, secret: Secret) -> Integers:
+    def protected(self, exact: lattice.Total, scale: float, secret: Secret) -> Integers:
         """What is published of the triangle, coarsened, with noise of this scale."""
-        triangle = lattice.coarsen(exact[self.kept], self.shift)
+        triangle = exact.part(self.kept).coarsened(self.shift)
         kind = f"{self.order} {self.centred} {self.grid.anchor}"
         parameters = f"second moment {kind} {self.guarantee!r} {scale.hex()} {self.shift}"
         words = secret.words(parameters, self.grid.schema.digest, triangle)

@@ -2,9 +2,8 @@
 
 Directions and covariances are in the schema's weighted units: column j counts as weight_j * value_j, a category as one
 column per value. Divisors are the number of records, not one less. Everything is about the records that were released,
-as they were clipped and rounded: error bars are those of the noise, without any sampling error. Rounding matters for
-many records under a row-norm clip, which cuts them towards 0 (docs/mathematics.md, section 11). Nothing here costs
-privacy.
+as they were clipped: error bars are those of the noise, without any sampling error. Intervals allow for what rounding
+to the grid may have done as well (docs/mathematics.md, section 11). Nothing here costs privacy.
 """
 
 import importlib
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from sfumato import check, scatter
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
 from sfumato.estimate import Estimate
+from sfumato.frame import Frame
 from sfumato.moments import NoiseLaw
 from sfumato.releases.release import Release
 from sfumato.scatter import Noisy, PrincipalComponents, Regression, Sketched, View
@@ -68,14 +68,20 @@ class CovarianceRelease(Release):
     def view(self) -> View:
         """The published numbers with the law of their noise."""
         facts, values = self._mechanism, np.asarray(self.columns[0], np.float64)
-        dim = int(facts["columns"])
+        dim, rounding = int(facts["columns"]), self._frame.rounding
         if facts["noise"] != "sketch":
             law = NoiseLaw(facts["noise"], facts["standard_deviation"])
-            return Noisy(values, dim, law, facts["anchor"], facts["centred"], self._records)
+            return Noisy(values, dim, law, facts["anchor"], facts["centred"], self._records, rounding)
         drawn = values[: facts["sketch_rows"] * dim].reshape(-1, dim)
         if self._records is not None:
-            return Sketched(drawn, facts["ridge"], (float(self._records), None))
-        return Sketched(drawn, facts["ridge"], (float(values[-1]), NoiseLaw("laplace", facts["count_scale"] * 2**0.5)))
+            return Sketched(drawn, facts["ridge"], (float(self._records), None), rounding)
+        law = NoiseLaw("laplace", facts["count_scale"] * 2**0.5)
+        return Sketched(drawn, facts["ridge"], (float(values[-1]), law), rounding)
+
+    @property
+    def _frame(self) -> Frame:
+        """The grid that the records were rounded to: 2^-11 of the widest column in 0.1.0, finer since."""
+        return Frame.of(self.schema, int(self.manifest["lattice"]["input_bits"]))
 
     @property
     def records(self) -> float:
@@ -103,9 +109,8 @@ class CovarianceRelease(Release):
         Sketches about the mean publish no mean: the public middle again.
         """
         view, encoding = self.view, self.schema.encoding
-        middle = np.zeros(encoding.dim) if self.schema.norm is not None else encoding.low / 2 + encoding.high / 2
         moved = view.mean if isinstance(view, Noisy) else np.zeros(encoding.dim)
-        return np.asarray(middle * encoding.weights + moved)
+        return np.asarray(self._frame.centre * encoding.weights + moved)
 
     def covariance(self, *, repair: bool = False) -> Floats:
         """The covariance matrix: about the mean if the release is centred, otherwise about the middle of the bounds.
