@@ -268,8 +268,6 @@ def test_manifests_that_contradict_themselves_are_refused(folder, part, change):
 @pytest.mark.parametrize(
     ("place", "change"),
     [
-        ("rows", {"rows": float("nan")}),
-        ("rows", {"rows": float("inf")}),
         ("rows", {"rows": True}),
         ("protected", {"protected": 1}),
         ("its top level", {"more": [[[[1e300]]]]}),

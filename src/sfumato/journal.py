@@ -236,6 +236,8 @@ class Journal:
 
     def _connect_file(self, new: bool) -> sqlite3.Connection:
         path = Path(self._where)
+        if path.exists() and not path.is_file():
+            raise LedgerError(f"{self.name} is not an ordinary file, so no ledger can be in it")
         if not new and not path.is_file():
             raise LedgerError(f"there is no ledger at {self.name}: make one with `sfumato ledger init`")
         uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={'rwc' if new else 'rw'}"

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import jsonschema_rs
 
+from sfumato import bounded, plain
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.schema import Schema
@@ -24,6 +25,7 @@ FORMAT, VERSION = "sfumato-release", 1
 DATA, PROJECTION = "data.parquet", "projection.parquet"
 _GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
 MOST_NUMBERS = 1 << 20  # of one record
+LARGEST = 1 << 26  # bytes of a manifest; in memory it may take some ten times as many
 _PLAIN = re.compile(r"[\w.-]{1,40}", re.ASCII)  # a name that can be shown
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
@@ -55,7 +57,17 @@ def complete(fields: Manifest) -> Manifest:
     said = {key: value for key, value in fields.items() if value is not None}
     body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": __version__}, **said}
     sealed = body | {"digest": digest(body)}
-    _check_shape(json.loads(to_json(sealed)))  # as it will be read
+    text = to_json(sealed)
+    if len(text) > LARGEST:
+        raise ReleaseError(
+            f"the manifest would have more than {LARGEST >> 20} MiB, and nobody could load the release: take fewer "
+            "columns, a smaller dimension or fewer classes"
+        )
+    try:
+        read_again = bounded.loads(text)
+    except ValueError as error:
+        raise ReleaseError(f"the manifest could not be read again: {error}") from None
+    _check_shape(read_again)
     return sealed
 
 
@@ -75,14 +87,21 @@ def read(path: Path) -> Manifest:
     if path.is_symlink() or not path.is_file():
         raise ReleaseError(f"{path.parent} is not a release: it has no manifest.json of its own")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = bounded.loads(bounded.read(path, LARGEST, follow=False).decode())
+    except bounded.NotOrdinaryError as error:
+        raise ReleaseError(f"{path} is not read: {error}") from None
+    except bounded.SaidTwiceError:
+        raise ReleaseError(
+            f"{path} says something twice (a key of an object is repeated): it is damaged or forged, do not trust it"
+        ) from None
     except (OSError, ValueError, RecursionError):
         raise ReleaseError(f"{path} cannot be read as JSON: the release is damaged, ask its owner for a copy") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ReleaseError(f"{path} is not the manifest of a sfumato release")
     if manifest.get("version") != VERSION:
         raise ReleaseError(
-            f"{path} has format version {manifest.get('version')!r}; this sfumato reads version {VERSION}"
+            f"{path} has format version {plain.line(repr(manifest.get('version')), 40)}; this sfumato reads version "
+            f"{VERSION}"
         )
     _check_shape(manifest, path)
     if manifest["digest"] != digest(manifest):
@@ -201,7 +220,7 @@ def contents(manifest: Manifest) -> str:
         )
     if kind == "synthetic":
         drawn = f"{rows:,} synthetic rows of {manifest['projection']['dim_out']} numbers"
-        label = f" and a label ({mechanism['label']})" if "label" in mechanism else ""
+        label = f" and a label ({plain.line(mechanism['label'])})" if "label" in mechanism else ""
         return f"{drawn}{label}, drawn from a Gaussian model that was found with {mechanism['noise']} noise"
     noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g} on each number"
     if kind == "distances":
@@ -327,14 +346,14 @@ def accounted(manifest: Manifest) -> str:
 def plain_words(manifest: Manifest) -> str:
     """README.txt: the promise, what it does not cover, and how to use the release."""
     guarantee = read_guarantee(manifest["guarantee"])
-    warnings = "".join(f"  ! {line}\n" for line in manifest["warnings"]) or "  none\n"
+    warnings = "".join(f"  ! {plain.line(line)}\n" for line in manifest["warnings"]) or "  none\n"
     charged = f"; this one was {accounted(manifest)}" if manifest["accounted"] else ""
     kept, graph = "", manifest["kind"] in _GRAPHS
     if "projection" in manifest:
         kept = (
             f"\nThe projection is {'published here' if manifest['projection']['published'] else 'kept by the owner'}."
         )
-    return f"""A private release made with sfumato {manifest["software"]["sfumato"]}
+    return f"""A private release made with sfumato {plain.line(manifest["software"]["sfumato"])}
 
 THE PROMISE{_retraction(manifest)}
 {guarantee.describe()}
@@ -347,7 +366,7 @@ WHAT IS HERE
 
 WHAT THE PROMISE DOES NOT COVER
 {unprotected(manifest)} Other releases of the same data add up{charged}.
-Randomness: {manifest["randomness"]}.
+Randomness: {plain.line(manifest["randomness"])}.
 Warnings:
 {warnings}
 HOW TO USE IT

@@ -21,7 +21,8 @@ from sfumato.errors import SchemaError
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 _BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
-_SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole
+_SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole, as it is stored
+_SMALL_UNPACKED = 1 << 28  # and unpacked: a few bytes can stand for many equal numbers
 _DECODED = 1 << 22  # bytes of it that are decoded at once
 _ROW_GROUP = 1 << 24  # bytes of a row group that is written
 _GROUPS_WAITING = 1  # to be written
@@ -82,7 +83,8 @@ def _written(path: Path) -> tuple[int, int]:
 def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: list[int]) -> Batches:
     """Batches of row groups; small ones are read whole, which is faster, and large ones streamed."""
     for group in groups:
-        if file.metadata.row_group(group).total_byte_size <= _SMALL_GROUP:
+        stored = file.metadata.row_group(group)
+        if stored.total_byte_size <= _SMALL_GROUP and stored.num_rows * len(columns) * 8 <= _SMALL_UNPACKED:
             batches = _whole(file, columns, group).to_batches()
             while batches:
                 yield batches.pop(0)

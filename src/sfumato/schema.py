@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import types
 
-from sfumato import cells, check
+from sfumato import bounded, cells, check
 from sfumato.columns import KINDS, Category, Column, DataColumn, Flag, Id, Real
 from sfumato.errors import SchemaError
 from sfumato.windows import Plain
@@ -28,6 +28,8 @@ from sfumato.windows import Plain
 Floats: TypeAlias = NDArray[np.float64]
 Norm = Literal["l1", "l2"]
 Problem = Literal["missing", "unreadable", "below low", "above high", "unlisted"]
+
+LARGEST = 1 << 26  # bytes of a schema file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +230,9 @@ class Schema:
         """The schema in a TOML file; errors name the file."""
         path = Path(path)
         try:
-            return cls.from_toml(path.read_text(encoding="utf-8"))
+            return cls.from_toml(bounded.read(path, LARGEST).decode().replace("\r\n", "\n").replace("\r", "\n"))
+        except bounded.NotOrdinaryError as error:
+            raise SchemaError(f"{path}: {error}, so it is not read: name the file of a schema") from None
         except (OSError, UnicodeError):
             raise SchemaError(f"{path}: no such schema file, or not one that can be read as UTF-8 text") from None
         except SchemaError as error:

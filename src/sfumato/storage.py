@@ -22,6 +22,7 @@ from sfumato import manifest as manifests
 from sfumato.errors import ReleaseError
 from sfumato.manifest import DATA, MOST_NUMBERS, PROJECTION, Manifest
 from sfumato.parquetfile import ParquetSink
+from sfumato.published import Numbers, check_allowed, contradicted
 
 MANIFEST = "manifest.json"
 _ID = "id"
@@ -165,23 +166,30 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
     names, kind = column_names(manifest), number_type(manifest)
     wanted = [(name, kind) for name in names]
     with_ids = [(_ID, pa.string()), *wanted]
-    files = [_open_parquet(path / name) for name in manifests.data_files(manifest)]
-    found = [_form(file) for file in files]
+    files = [Numbers.open(path / name, len(with_ids)) for name in manifests.data_files(manifest)]
     count = numbers_in_column(manifest)
-    if sum(file.metadata.num_rows for file in files) != count:
-        raise _contradicted(path)
-    if not (all(f == wanted for f in found) or all(f == with_ids for f in found)):
-        raise _contradicted(path)
+    if sum(file.rows for file in files) != count:
+        raise contradicted(path)
+    if not (all(f.form == wanted for f in files) or all(f.form == with_ids for f in files)):
+        raise contradicted(path)
+    left = check_allowed(files, len(names) * count)
     columns = np.empty((len(names), count), memory_type(manifest))
     stop = 0
     for file in files:
-        start, stop = stop, stop + file.metadata.num_rows
+        start, stop = stop, stop + file.rows
         for name, row in zip(names, columns, strict=True):
-            row[start:stop] = cells.numbers(_column(file, name, path))
+            row[start:stop] = cells.numbers(file.column(name))
     if not np.isfinite(columns).all():
-        raise _contradicted(path)
-    ids = [_column(file, _ID, path) for file in files] if found[0] == with_ids else None
-    return columns, ids and pa.concat_arrays(ids)
+        raise contradicted(path)
+    return columns, _ids(files, left) if files[0].form == with_ids else None
+
+
+def _ids(files: Sequence[Numbers], most: int) -> pa.Array:
+    found = []
+    for file in files:
+        found.append(file.texts(_ID, most))
+        most -= found[-1].nbytes
+    return pa.concat_arrays(found)
 
 
 def numbers_in_column(manifest: Manifest) -> int:
@@ -200,45 +208,23 @@ def read_projection(path: Path, manifest: Manifest) -> Any:
     """The projection in use, or None if it was kept; its form is checked."""
     if not manifest.get("projection", {"published": False})["published"]:
         return None
-    file = _open_parquet(path / PROJECTION)
-    shape = manifest["projection"]["dim_in"], manifest["projection"]["dim_out"]
+    place, shape = path / PROJECTION, (manifest["projection"]["dim_in"], manifest["projection"]["dim_out"])
     wide = [(f"p{i}", pa.float64()) for i in range(min(shape[1], MOST_NUMBERS))]
     thin = [("row", pa.int64()), ("column", pa.int64()), ("value", pa.float64())]
-    found = _form(file)
-    if found != thin and not (found == wide and file.metadata.num_rows == shape[0]):
-        raise _contradicted(path / PROJECTION)
-    parts = [cells.numbers(_column(file, name, path)) for name, _ in found]
-    if not np.isfinite(parts[-1]).all() or not all(np.isfinite(p).all() for p in parts):
-        raise _contradicted(path / PROJECTION)
-    if found != thin:
+    file = Numbers.open(place, max(len(wide), len(thin)))
+    entries = file.rows <= shape[0] * shape[1] if file.form == thin else file.form == wide and file.rows == shape[0]
+    if not entries:
+        raise contradicted(place)
+    check_allowed([file], len(file.form) * file.rows)
+    parts = [cells.numbers(file.column(name)) for name, _ in file.form]
+    if not all(np.isfinite(p).all() for p in parts):
+        raise contradicted(place)
+    if file.form != thin:
         return np.column_stack(parts)
     row, column, value = parts
     if row.size and (min(row.min(), column.min()) < 0 or row.max() >= shape[0] or column.max() >= shape[1]):
-        raise _contradicted(path / PROJECTION)
+        raise contradicted(place)
     return scipy.sparse.csr_array((value, (row, column)), shape=shape)
-
-
-def _open_parquet(path: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError, ValueError):
-        raise _contradicted(path) from None
-
-
-def _form(file: pq.ParquetFile) -> list[tuple[str, pa.DataType]]:
-    """Names and types; whether gaps are foreseen does not matter, as they are refused."""
-    return [(field.name, field.type) for field in file.schema_arrow]
-
-
-def _column(file: pq.ParquetFile, name: str, path: Path) -> pa.Array:
-    try:
-        return file.read([name]).column(0).combine_chunks()
-    except (pa.ArrowException, OSError, ValueError):
-        raise _contradicted(path) from None
-
-
-def _contradicted(path: Path) -> ReleaseError:
-    return ReleaseError(f"{path} does not hold what its manifest says: do not trust it")
 
 
 def _sha256(path: Path) -> str:

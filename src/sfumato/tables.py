@@ -203,6 +203,8 @@ def _open_path(path: Path, schema: Schema | None) -> Table:
     path = path.absolute()  # workers may have another working directory
     if not path.exists():
         raise SchemaError(f"{path}: no such file")
+    if not path.is_dir() and not path.is_file():  # a pipe or a device, which would be read more than once, or for ever
+        raise SchemaError(f"{path}: not an ordinary file, so no table is read from it")
     if path.is_dir():
         return _open_parquet(files_of(path), f"parquet folder {path.name}")
     if path.suffix.lower() == ".parquet":

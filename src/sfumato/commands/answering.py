@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato import plain
 from sfumato.commands.parsing import account, add_account, command, finite, tell
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def add_ask(commands: Any) -> None:
         "  age between 20 and 30     `blood pressure` > 120 (a name with a space)      true (all records)",
         _ask,
     )
+    parser.set_defaults(stands="what was asked is charged", prints=True)
     parser.add_argument("data", help="CSV or Parquet file, or a folder of Parquet files")
     asked = parser.add_argument("query", nargs="+", default=[], help="what is to hold for a record")
     asked.required = False  # there may be a batch instead; with nargs="*" it could not stand after options
@@ -77,6 +79,7 @@ def _ask(options: Any) -> None:
     from sfumato.schema import Schema
     from sfumato.session import Session
 
+    options.stands = None if options.price else options.stands
     queries = [*options.query, *([] if options.batch is None else _lines(options.batch))]
     if not queries:
         raise ParameterError('there is no question: write one, such as "age >= 40", or name a file of them (--batch)')
@@ -152,7 +155,8 @@ def _tell(
     promise = session.promise
     protects = {"unit": promise.unit, "neighbours": promise.neighbours, "group": promise.group}
     terms = {"method": options.method, "epsilon": options.epsilon, "level": options.level, **protects}
-    tell(options, {"answers": facts, "terms": terms, "budget": budget, "record": record}, "\n".join([*lines, line]))
+    text = "\n".join(map(plain.line, [*lines, line]))
+    tell(options, {"answers": facts, "terms": terms, "budget": budget, "record": record}, text)
 
 
 def _whole(options: Any, session: "Session", queries: list[str]) -> None:

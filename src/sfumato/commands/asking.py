@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato import plain
 from sfumato.commands.parsing import command, tell
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def summary(manifest: "Manifest") -> str:
         *([accounted(manifest)] if manifest["accounted"] else []),
         *(f"warning: {line}" for line in manifest["warnings"]),
     ]
-    return "\n".join(lines)
+    return "\n".join(map(plain.line, lines))
 
 
 def add_estimate(commands: Any) -> None:
@@ -118,7 +119,7 @@ def _components(options: Any) -> None:
         weights = dict(zip(names, map(float, found.vectors[:, i]), strict=True))
         facts.append({"variance": float(value), "low": float(lows[i]), "high": float(highs[i]), "weights": weights})
         largest = sorted(weights, key=lambda name: -abs(weights[name]))[:4]
-        lean = ", ".join(f"{name} {weights[name]:+.2f}" for name in largest)
+        lean = ", ".join(f"{plain.line(name)} {weights[name]:+.2f}" for name in largest)
         lines.append(f"variance {value:.6g} ({options.level:.0%}: {lows[i]:.6g} to {highs[i]:.6g}) along {lean}")
     tell(options, {"about": about, "components": facts}, "\n".join(lines))
 

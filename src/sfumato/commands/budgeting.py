@@ -4,6 +4,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
+from sfumato import plain
 from sfumato.commands.parsing import add_promise, command, finite, promise, tell
 from sfumato.commands.releasing import add_price
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from sfumato.conversion import Cap
 
 _BAR = 40
+_CHANGED = "the ledger was changed"
 
 
 def add_ledger(commands: Any) -> None:
@@ -55,6 +57,7 @@ def _add_init(acts: Any) -> None:
         "--dataset people --epsilon 3 --delta 1e-6 --unit record",
         _init,
     )
+    parser.set_defaults(stands=_CHANGED)
     _add_cap_options(parser)
     parser.add_argument(
         "--composition",
@@ -78,7 +81,9 @@ def _init(options: Any) -> None:
 
 def _add_cap(acts: Any) -> None:
     text = "Set the cap of a dataset anew, on record, or one for another unit before anything was released."
-    _add_cap_options(_act(acts, "cap", text, "--dataset people --epsilon 5 --delta 1e-6", _set_cap))
+    parser = _act(acts, "cap", text, "--dataset people --epsilon 5 --delta 1e-6", _set_cap)
+    parser.set_defaults(stands=_CHANGED)
+    _add_cap_options(parser)
 
 
 def _set_cap(options: Any) -> None:
@@ -133,7 +138,7 @@ def _described(dataset: "Dataset") -> str:
             f"  {s.number:>4}  {s.at[:19].replace('T', ' ')}  {s.mechanism:18} {s.guarantee.epsilon:>8g} "
             f"{s.guarantee.delta:>8g}  {total:>8.4g}  {s.state}{part}{'; ' if s.outside else ''}{'; '.join(s.outside)}"
         )
-    return "\n".join(lines)
+    return "\n".join(map(plain.line, lines))
 
 
 def _facts(dataset: "Dataset") -> dict[str, Any]:
@@ -193,6 +198,7 @@ def _manifest(folder: str) -> dict[str, Any]:
 def _add_void(acts: Any) -> None:
     text = "Give back a reservation from which nothing was drawn, and never will be."
     parser = _act(acts, "void", text, '7 --reason "the file was the wrong one"', _void)
+    parser.set_defaults(stands=_CHANGED)
     parser.add_argument("number", type=int, help="of the reservation, as `ledger show` gives it")
     parser.add_argument("--reason", required=True, help="kept in the ledger")
 
@@ -207,6 +213,7 @@ def _void(options: Any) -> None:
 def _add_confirm(acts: Any) -> None:
     text = "Record a release that was written whole, but whose process ended before it could say so."
     parser = _act(acts, "confirm", text, "people.release", _confirm)
+    parser.set_defaults(stands=_CHANGED)
     parser.add_argument("release", help="the folder")
 
 
@@ -220,6 +227,7 @@ def _confirm(options: Any) -> None:
 def _add_admit(acts: Any) -> None:
     text = "Say that a file with a schema belongs to a dataset, and spends its budget."
     parser = _act(acts, "admit", text, "people.csv --schema people.toml --dataset people", _admit)
+    parser.set_defaults(stands=_CHANGED)
     parser.add_argument("data", help="the file")
     parser.add_argument("--schema", help="schema file (TOML); none for a graph")
     parser.add_argument("--dataset", required=True, help="the dataset it belongs to")

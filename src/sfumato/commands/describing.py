@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+from sfumato import plain
 from sfumato.commands.parsing import command, tell
 
 
@@ -59,7 +60,9 @@ def _check(options: Any) -> None:
         schema, open_table(options.data).blocks(names, 1 << 16)
     )  # as text: it tells unreadable from missing
     warning = "NOT PRIVATE: this output counts cells of the data. Do not share it."
-    lines = [f"  {f.column}: {f.problem} in {f.count} cells" for f in findings] or ["  every cell fits the schema"]
+    lines = [f"  {plain.line(f.column)}: {f.problem} in {f.count} cells" for f in findings] or [
+        "  every cell fits the schema"
+    ]
     facts = {
         "private": False,
         "findings": [{"column": f.column, "problem": f.problem, "count": f.count} for f in findings],

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sfumato import plain
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ class Parser(argparse.ArgumentParser):
 def command(
     commands: Any, name: str, text: str, example: str, run: Callable[[Any], int | None]
 ) -> argparse.ArgumentParser:
-    """A subcommand with an example in its help and --json for machines; what it gives is the exit code."""
+    """A subcommand with an example in its help and --json for machines; what it gives is the exit code.
+
+    ``stands`` among its defaults is for commands that make something that lasts: words for it, where nobody takes what
+    is printed. With ``prints``, what is printed is wanted as well.
+    """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
@@ -34,13 +39,13 @@ def command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, stands=None, prints=False)
     return parser
 
 
 def tell(options: Any, facts: dict[str, Any], text: str) -> None:
-    """Print facts for machines or text for people."""
-    print(json.dumps(facts, indent=2) if options.json else text)
+    """Print facts for machines or text for people, as plain text: parts of either may come from strangers."""
+    print(plain.lines(json.dumps(facts, indent=2) if options.json else text))
 
 
 def finite(number: float) -> float | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato import plain
 from sfumato.commands.parsing import command, tell
 from sfumato.errors import ParameterError
 
@@ -16,6 +17,7 @@ def add_report(commands: Any) -> None:
     text = "Show a release to people: one HTML file with its promise, its errors, its numbers, and how to load it."
     example = "sfumato report people.release --out people.html --ledger budget.db"
     parser = command(commands, "report", text, example, _report)
+    parser.set_defaults(stands="the report was written")
     parser.add_argument("release", help="release folder")
     parser.add_argument("--out", required=True, type=Path, help="file to write, ending in .html")
     parser.add_argument("--ledger", help="show the state of this ledger too: a SQLite file, or a postgresql:// URL")
@@ -40,7 +42,7 @@ def _report(options: Any) -> None:
         file.write(text)
     facts = {"report": str(options.out), "bytes": len(text.encode()), "warnings": release.manifest["warnings"]}
     lines = [*(f"warning: {line}" for line in release.manifest["warnings"]), f"written to {options.out}"]
-    tell(options, facts | {"dataset": dataset and dataset.name}, "\n".join(lines))
+    tell(options, facts | {"dataset": dataset and dataset.name}, "\n".join(map(plain.line, lines)))
 
 
 def _check_place(path: Path, *, force: bool) -> None:

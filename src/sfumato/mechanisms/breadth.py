@@ -10,21 +10,34 @@ Laplace noise: v grows with p^2, and the best p lies where noise is as large as 
 by eye on development sets (docs/mathematics.md, section 13); all else is known beforehand.
 """
 
+import math
+
+from sfumato import check
 from sfumato.directions import Centring
 from sfumato.guarantee import Guarantee
 from sfumato.labels import Labelled
+from sfumato.manifest import LARGEST
 from sfumato.mechanisms import unit_moments
 
 ROWS = 10_000  # where nobody says how many to expect
 _SIGNAL = {"private": 0.25, "public": 0.0625}  # rows have length 1; about a public centre they differ by less
 _SHARE = {"private": 0.7, "public": 1.0}  # of the budget, for second moments, about
-_NUMBERS = 1 << 20  # of all covariances together: a manifest of some 20 MB
+_NUMBERS = 1 << 20  # of all covariances together: a manifest of some 40 MB
+_WRITTEN = 40  # bytes of a number in a manifest, at most
 
 
 def largest(labelled: Labelled, columns: int) -> int:
     """The most columns of which the covariances of all classes can be published."""
     matrices = max(1, len(labelled.classes))
     return max(p for p in range(1, columns + 1) if p == 1 or matrices * p * p <= _NUMBERS)
+
+
+def check_published(labelled: Labelled, dimension: int) -> None:
+    """Refuse a model that no manifest can hold, before anything is read or spent."""
+    numbers = max(1, len(labelled.classes)) * (dimension + 1) ** 2
+    if numbers * _WRITTEN > LARGEST:
+        most = math.isqrt(LARGEST // _WRITTEN // max(1, len(labelled.classes))) - 1
+        raise check.fail("dimension", dimension, f"at most {most} here: the manifest holds all covariances")
 
 
 def best(

@@ -148,6 +148,7 @@ class Synthetic:
         dimension = self.dimension or self._breadth(labelled, frame.dim, guarantee)
         if dimension > frame.dim:
             raise check.fail("dimension", dimension, f"at most {frame.dim}, the encoded columns beside the label")
+        breadth.check_published(labelled, dimension)
         seed = secrets.randbits(128) if self.seed is None else self.seed
         drawn = Projection(family="orthonormal", dim_in=frame.dim, dim_out=dimension, seed=seed).draw()
         turned = Turned.of(drawn.values, frame)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import check, scatter
+from sfumato import check, plain, scatter
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
 from sfumato.estimate import Estimate
 from sfumato.frame import Frame
@@ -183,7 +183,9 @@ class CovarianceRelease(Release):
 
     def _place(self, name: str) -> int:
         if name not in self.names:
-            raise ParameterError(f"there is no encoded column {name!r}: they are {', '.join(self.names[:20])}")
+            raise ParameterError(
+                f"there is no encoded column {name!r}: they are {plain.line(', '.join(self.names[:20]))}"
+            )
         return self.names.index(name)
 
     def _vector(self, direction: Direction) -> Floats:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import plain
 from sfumato.report.markup import Markup, join, tag, tick
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -259,7 +260,7 @@ def heat(matrix: Floats, label: str, names: Sequence[str] = ()) -> Markup:
 
 def shortened(name: object, most: int = 18) -> str:
     """A name that fits beside a picture."""
-    text = str(name)
+    text = plain.marked(name)
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 

@@ -10,11 +10,11 @@ import io
 import os
 import re
 import secrets
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfumato import bounded
 from sfumato.errors import SchemaError, SfumatoError
 from sfumato.schema import Schema
 
@@ -133,10 +133,9 @@ def schema_name(table: str) -> str:
 def schema_text(path: Path) -> str:
     """The text of a schema, which may have become something else since it was found: a pipe is not waited for."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
-            _ordinary(os.fstat(handle), LARGEST_SCHEMA)
-            return file.read(LARGEST_SCHEMA).decode().replace("\r\n", "\n")
+        return bounded.read(path, LARGEST_SCHEMA, follow=False).decode().replace("\r\n", "\n")
+    except bounded.NotOrdinaryError:
+        raise _not_ordinary(LARGEST_SCHEMA) from None
     except (OSError, UnicodeError):
         raise SchemaError("it cannot be read as UTF-8 text") from None
 
@@ -170,8 +169,14 @@ def _replaceable(place: Path) -> bool:
 
 def _ordinary(state: os.stat_result, largest: int) -> None:
     """Refuse what is no ordinary file, or one of more bytes."""
-    if not stat.S_ISREG(state.st_mode) or state.st_size > largest:
-        raise NotHereError(f"a file is not an ordinary one of at most {largest >> 20} MiB: it is not read")
+    try:
+        bounded.check_ordinary(state, largest)
+    except bounded.NotOrdinaryError:
+        raise _not_ordinary(largest) from None
+
+
+def _not_ordinary(largest: int) -> NotHereError:
+    return NotHereError(f"a file is not an ordinary one of at most {largest >> 20} MiB: it is not read")
 
 
 def _is_table(name: str) -> bool:

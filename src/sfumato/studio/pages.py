@@ -6,7 +6,6 @@ other one a page that says nothing of it, since its text might hold a cell.
 
 import functools
 import hmac
-import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from sfumato import bounded, plain
 from sfumato.errors import SfumatoError
 from sfumato.studio.charts import share
 from sfumato.studio.desk import Studio
@@ -28,7 +28,6 @@ Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
 
 SCREENS = (("data", "Data"), ("plan", "Plan"), ("release", "Release"), ("budget", "Budget"), ("explore", "Explore"))
 _HALF = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # surrogates: halves of a letter
-_TURNING = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")  # of writing from right to left
 _MOST_FIELDS = 10_000
 
 
@@ -54,10 +53,10 @@ class Kept(str):
 
 
 def _shown(value: object) -> object:
-    """A text without what cannot be sent, and without what turns the letters around it; markup as it is."""
+    """A text without what cannot be sent; plain, unless it is to come back as it is; markup as it is."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return value.translate(_HALF if isinstance(value, Kept) else _HALF | _TURNING)
+    return value.translate(_HALF) if isinstance(value, Kept) else plain.marked(value)
 
 
 def size(count: int) -> str:
@@ -109,7 +108,7 @@ def _form(kind: str, body: bytes) -> Form | None:
     """The fields of a form, or of a flat JSON object, as texts."""
     try:
         if kind.startswith("application/json"):
-            fields = json.loads(body)
+            fields = bounded.loads(body)
             return {str(k): str(v) for k, v in fields.items()} if isinstance(fields, dict) else None
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
@@ -134,5 +133,5 @@ async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool
 def _refused(studio: Studio, status: int, text: str, *, as_json: bool) -> Response:
     """A page for people, an object for a script."""
     if as_json:
-        return JSONResponse({"error": text}, status)
+        return JSONResponse({"error": plain.marked(text)}, status)
     return page(studio, "error.html", status, text=text)
