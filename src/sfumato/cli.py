@@ -1,9 +1,13 @@
 """The command line: parse, call, print. Exit code 0: done; 1: an audit failed; 2: refused, with one line on stderr.
 
+Where nobody takes what is printed: 0 if a release, a report or an entry was made, with a line on stderr; where printing
+was all there was to do, 141 without a word if the reader has gone (as by SIGPIPE), 2 if the output is closed or full.
+
 Modules are imported by the commands that need them, so that help is quick and an interrupt is always caught.
 """
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -13,6 +17,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from sfumato import plain
+from sfumato.commands import streams
 from sfumato.commands.parsing import Parser
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
@@ -34,6 +40,7 @@ _COMMANDS = {  # and the module that has its options, in the order of the help
     "reproduce": "reproducing",
     "studio": "studying",
 }
+_READER_GONE = 128 + 13  # what a shell says of a process that SIGPIPE has ended
 _GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most this), M_TRIM_THRESHOLD, M_TOP_PAD
 
 
@@ -45,10 +52,13 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
         words = sys.argv[1:] if arguments is None else arguments
         options = parser_of(words[0] if words else None).parse_args(words)
         options.own_process = own_process
+        _mind_output(needed=getattr(options, "stands", None) is None)
         if own_process:
             _set_up(releases=options.run.__module__.endswith("releasing"))
-        code: int | None = options.run(options)
+        code: int = options.run(options) or 0
         sys.stdout.flush()
+        if (lost := _lost()) is not None:
+            code = _unheard(options, lost, code)
     except SfumatoError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, _Stopped):
@@ -59,10 +69,35 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
         return _refuse(f"there are more rows or columns than 64-bit sums can hold: release a part{_spent(options)}")
     except OSError as error:
         told = f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}"
-        return _refuse(f"{told}{_spent(options)}")
+        return _unheard(options, error, 0) if error is _lost() else _refuse(f"{told}{_spent(options)}")
     finally:
         signal.signal(signal.SIGTERM, before)
-    return code or 0
+    return code
+
+
+def _mind_output(*, needed: bool) -> None:
+    """Whatever lasts is made whether or not anybody takes what is printed about it."""
+    channel = streams.printed()
+    if channel is not None:
+        channel.needed = needed
+
+
+def _lost() -> OSError | None:
+    """Why nothing more can be printed, if so."""
+    channel = streams.printed()
+    return None if channel is None else channel.lost
+
+
+def _unheard(options: object, error: OSError, code: int) -> int:
+    """The end of a command of whose output something was lost: ``stands`` says what was made in spite of that."""
+    stands, gone = getattr(options, "stands", None), isinstance(error, BrokenPipeError)
+    if stands is not None:
+        _refuse(f"{stands}, but what was to be printed is lost: {error.strerror}{_spent(options)}")
+    elif not gone:
+        _refuse(f"standard output: {error.strerror}")
+    if stands is not None and not getattr(options, "prints", False):
+        return code
+    return _READER_GONE if gone else 2
 
 
 def _spent(options: object) -> str:
@@ -71,7 +106,7 @@ def _spent(options: object) -> str:
 
 
 def _refuse(reason: str) -> int:
-    print(f"sfumato: {reason}", file=sys.stderr)
+    print(f"sfumato: {plain.line(reason)}", file=sys.stderr)
     return 2
 
 
@@ -95,16 +130,30 @@ def parser_of(command: str | None = None) -> Parser:
 
 def entry() -> None:
     """The console script."""
+    streams.install()
     codes: list[int] = []
     if not atexit._ncallbacks():  # the first to be registered is called last: nobody is left out
         atexit.register(_end, codes)
-    codes.append(main(own_process=True))
+    try:
+        codes.append(main(own_process=True))
+    except SystemExit as ended:  # help, a version, or words that are no command
+        codes.append(_flushed(ended.code))
     sys.exit(codes[0])
+
+
+def _flushed(code: object) -> int:
+    """An exit code, once all is written that was said."""
+    with contextlib.suppress(OSError):  # it is kept
+        sys.stdout.flush()
+    if code in (None, 0) and (lost := _lost()) is not None:
+        return _unheard(None, lost, 0)
+    return code if isinstance(code, int) else 0
 
 
 def _end(codes: list[int]) -> None:
     """End a process that is done at once: what it holds goes with it, while taking it apart would take its time."""
     if codes:
+        _mind_output(needed=False)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(codes[0])

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 def add_release(commands: Any) -> None:
     """``sfumato release``, with one subcommand per kind."""
-    _add_kinds(commands.add_parser("release", help="Make a private release of a table."))
+    for parser in _add_kinds(commands.add_parser("release", help="Make a private release of a table.")):
+        parser.set_defaults(stands="the release was made")
 
 
 def add_price(commands: Any) -> None:

@@ -16,6 +16,7 @@ def add_reproduce(commands: Any) -> None:
     """``sfumato reproduce``."""
     text = "Make every table and figure of the papers, ours beside theirs (in a checkout: needs its experiments)."
     parser = command(commands, "reproduce", text, "sfumato reproduce all --quick", _reproduce)
+    parser.set_defaults(stands="the pages were written")
     parser.add_argument("name", nargs="?", help="all, a paper, an experiment; without it: a list of them")
     parser.add_argument("--quick", action="store_true", help="few repetitions: minutes instead of hours")
     parser.add_argument("--data", type=Path, help="folder of the data sets (default: $SFUMATO_DATA)")
@@ -32,6 +33,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     check.whole(1, jobs=options.jobs)
     check.whole(0, seed=options.seed)
     if options.name is None:
+        options.stands = None
         tell(options, {p.name: [e.name for e in p.experiments] for p in papers}, _listed(papers))
         return
     if not runner.chosen(papers, options.name):
