@@ -165,3 +165,14 @@ def test_bad_limits_are_refused(options, named):
         euclidean.nearest_distances(np.zeros((3, 3)), **options)
     with pytest.raises(ParameterError, match="rank"):
         euclidean.points(np.zeros((3, 3)), 0)
+
+
+def test_points_are_found_where_all_distances_are_equal():
+    """Eigenvalues that are all equal: LAPACK found none for some sizes, and the points had no coordinates."""
+    for size in (1e50, 1e10, 3.0, 1e-10):
+        for rows in (2, 40, 157):
+            matrix = np.full((rows, rows), size)
+            np.fill_diagonal(matrix, 0.0)
+            found = euclidean.points(matrix, 2)
+            assert found.shape == (rows, 2)
+            assert np.linalg.norm(found, axis=0)[0] == pytest.approx(np.sqrt(size / 2))

@@ -27,6 +27,7 @@ from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pipeline import release
 from sfumato.releases.loading import load
 from sfumato.report import drawing, errors, page, scenes, words
+from sfumato.report.extreme import check_computable
 from sfumato.report.markup import data_block, escape, number, tag, tick
 from sfumato.schema import Schema
 from sfumato.secret import Secret
@@ -243,6 +244,72 @@ def test_texts_are_escaped_and_characters_that_html_cannot_hold_are_replaced():
     assert escape("a\x00b\x1bc\u202e") == "a\ufffdb\ufffdc\ufffd"
     assert tag("p", "<", tag("b", ">"), title='"') == '<p title="&quot;">&lt;<b>&gt;</b></p>'
     assert tag("line", x1=0, class_="a", hidden=True, data_x=None) == '<line x1="0" class="a" hidden/>'
+
+
+# ---- numbers that no picture holds ----------------------------------------------------------------------------------
+
+
+def extremes(columns):
+    """Finite numbers at the ends of what the type holds, and columns in which all are equal."""
+    facts, rng = np.finfo(columns.dtype), np.random.default_rng(1)
+    signs = rng.choice([-1.0, 1.0], columns.shape)
+    for size in (facts.max, facts.smallest_subnormal, 0.0):
+        yield np.full_like(columns, size)
+        yield (signs * size).astype(columns.dtype)
+        alone = columns.copy()
+        alone[:, 0] = size
+        yield alone
+    top = np.log10(float(facts.max)) - 1
+    yield (signs * 10 ** rng.uniform(-top, top, columns.shape)).astype(columns.dtype)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "responses" not in kind])
+def test_extreme_numbers_make_a_page_all_the_same(kind):
+    """Warnings are errors in these tests: nothing overflows on the way either."""
+    ordinary = made(kind)
+    for columns in extremes(ordinary.columns):
+        if "label" in ordinary.manifest["mechanism"]:
+            columns[-1] = ordinary.columns[-1]
+        text = page(dataclasses.replace(ordinary, columns=columns))
+        assert Seen(text).wrong == []
+        assert not re.search(r"\b(nan|inf)\b", text.replace("infinite", ""))
+        size = np.abs(columns.astype(np.float64))
+        too_extreme = (size > 1e50) | ((size < 1e-50) & (size > 0))
+        assert ("of the published numbers are too large" in text) == too_extreme.any()
+
+
+@pytest.mark.parametrize("number", [1e300, 1e150, 1e-300, 5e-324])
+@pytest.mark.parametrize(
+    ("kind", "group", "name"),
+    [
+        ("sketch", "mechanism", "standard_deviation"),
+        ("covariance", "mechanism", "anchor"),
+        ("responses", "mechanism", "epsilon_per_value"),
+        ("sketch", "schema", "weight"),
+    ],
+)
+def test_a_manifest_of_extreme_numbers_has_no_report_and_no_answers(kind, group, name, number):
+    odd = made(kind)
+    changed = odd.manifest[group] | {name: number}
+    if group == "schema":
+        changed = odd.manifest[group] | {"columns": [c | {name: number} for c in odd.manifest[group]["columns"]]}
+    odd = dataclasses.replace(odd, manifest=odd.manifest | {group: changed})
+    for ask in (page, check_computable):
+        with pytest.raises(ReleaseError, match="cannot be computed"):
+            ask(odd)
+
+
+def test_answers_are_refused_where_the_numbers_are_too_large(tmp_path, capsys):
+    for kind, questions in (
+        ("distances", ("distance {} 0 1", "nearest {} 0")),
+        ("covariance", ("components {} 2",)),
+    ):
+        ordinary, folder = made(kind), tmp_path / kind
+        dataclasses.replace(ordinary, columns=np.full_like(ordinary.columns, 1e300)).save(folder)
+        for question in questions:
+            assert main(["estimate", *question.format(folder).split()]) == 2
+            said = capsys.readouterr().err
+            assert ("nothing can be computed" in said, said.count("\n")) == (True, 1)
 
 
 # ---- only what is in the release ------------------------------------------------------------------------------------

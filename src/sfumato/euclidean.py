@@ -122,7 +122,10 @@ def points(matrix: Floats, rank: int) -> Floats:
     count = len(matrix)
     check.whole(1, rank=rank)
     kept = min(rank, count)
-    values, vectors = scipy.linalg.eigh(-_centred(matrix) / 2, subset_by_index=(count - kept, count - 1))
+    gram = -_centred(matrix) / 2
+    values, vectors = scipy.linalg.eigh(gram, subset_by_index=(count - kept, count - 1))
+    if len(values) < kept:  # LAPACK may miss some where many are equal
+        values, vectors = (all_of[..., -kept:] for all_of in np.linalg.eigh(gram))
     found = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
     return np.pad(found, ((0, 0), (0, rank - kept)))
 

@@ -79,8 +79,10 @@ def _ask(options: Any, question: str) -> Any:
     """The release's method for a question, which not every kind can answer."""
     from sfumato.errors import ReleaseError
     from sfumato.releases.loading import load
+    from sfumato.report.extreme import check_computable
 
     release = load(options.release)
+    check_computable(release)
     if not hasattr(release, question):
         raise ReleaseError(f"{options.release} is a release of kind {release.manifest['kind']!r}: it has no {question}")
     return getattr(release, question)

@@ -171,7 +171,7 @@ class PairsRelease(GraphRelease):
         if self.manifest["kind"] == "graph-responses":
             return PairNoise.response(mechanism["epsilon_per_value"])
         made = PairNoise.laplace if mechanism["noise"] == "laplace" else PairNoise.gaussian
-        return made(mechanism["standard_deviation"])
+        return made(float(mechanism["standard_deviation"]))
 
     def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
         """As for every graph; the weight of the cut does not matter."""

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from sfumato.report import drawing, errors, scenes, words
+from sfumato.report.extreme import drawable
 from sfumato.report.markup import Markup, data_block, join, number, tag
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 def page(release: "AnyRelease", *, ledger: "Dataset | None" = None) -> str:
     """A whole HTML page about a release of any kind; with ``ledger``, about the state of its budget too."""
     manifest = release.manifest
+    release, extreme = drawable(release)
     plot = errors.plot(release)
     script = _text("report.js")
     data = {} if plot is None else {"errors": plot.probe()}
@@ -40,7 +42,7 @@ def page(release: "AnyRelease", *, ledger: "Dataset | None" = None) -> str:
         _section("What it does not cover", _open(release)),
         _section("The budget", words.budget(manifest, ledger)),
         _section("How answers err", _errors(release, plot)),
-        _section("What was released", *(_figure(scene) for scene in scenes.scenes(release))),
+        _section("What was released", _extreme(extreme), *(_figure(scene) for scene in scenes.scenes(release))),
         _section("Load it", _load(release)),
         _section("The mechanism", words.parameters(manifest)),
     ]
@@ -150,6 +152,16 @@ def _column_table(release: "AnyRelease") -> Markup:
     rest = tag("p", f"The other {more:,} columns: release.variance(name).", class_="quiet") if more else ""
     table = tag("table", tag("thead", head), tag("tbody", *rows), class_="errors")
     return join(tag("div", table, class_="wide"), rest)
+
+
+def _extreme(count: int) -> Markup:
+    if not count:
+        return Markup("")
+    told = (
+        f"{number(count)} of the published numbers are too large or too small in size for any computation here, and "
+        "are shown as 10\u2075\u2070 or 0. No release of people\u2019s data has such numbers: do not trust it."
+    )
+    return tag("p", told, class_="warn")
 
 
 def _figure(scene: "scenes.Scene") -> Markup:

@@ -21,6 +21,7 @@ from sfumato.releases.loading import AnyRelease
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.report import drawing
+from sfumato.report.extreme import check_computable
 from sfumato.report.markup import Markup, join, number
 from sfumato.report.scenes import flat, sampled, within
 from sfumato.studio.asked import Choice, Field, Number, Positions, Whole, read
@@ -98,6 +99,7 @@ def answer(release: AnyRelease, question: str, fields: Mapping[str, str]) -> dic
     if wrong:
         return {"wrong": wrong}
     try:
+        check_computable(release)
         return found.ask(release, values).plain()
     except SfumatoError as error:
         return {"refused": str(error)}
