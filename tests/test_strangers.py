@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from sfumato.guarantee import Guarantee
 from sfumato.journal import Journal, _canonical, _object
 from sfumato.ledger import Ledger
 from sfumato.mechanisms.synthetic import Synthetic
+from sfumato.pictures import draw_spending
 from sfumato.releases.loading import load
 from sfumato.report.markup import escape
 from sfumato.schema import Category, Flag, Id, Real, Schema
@@ -257,6 +259,17 @@ def test_a_ledger_of_strangers_is_shown_plainly(tmp_path, capsys):
     said = capsys.readouterr().out
     assert all_plain(said)
     assert PLAIN in said
+
+
+@pytest.mark.parametrize("name", ["costs in $ and \\frac{$", ODD[:-1]])
+def test_a_picture_of_a_ledger_takes_names_as_text(tmp_path, name):
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", pure(3.0))
+    (entry,) = ledger.journal.entries()
+    ledger.journal.append(name, "dataset", entry.body, lambda _: None)
+    draw_spending(ledger.dataset(name), tmp_path / "b.svg")
+    text = "".join(ET.parse(tmp_path / "b.svg").getroot().itertext())  # noqa: S314 - our own
+    assert plain.line(name)[:20] in text
 
 
 def test_a_page_neutralises_what_turns_letters_around():

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato import plain
 from sfumato.audit.success import Curve as AttackCurve
 from sfumato.budget import Dataset
 from sfumato.errors import MissingDependency, ParameterError
@@ -110,11 +111,12 @@ def draw_spending(dataset: Dataset, path: str | Path) -> None:
             places, [s.guarantee.epsilon for s in shown], width=0.5, color="#b9d3e6", label="each release by itself"
         )
         axes.step(places, [s.totals[0].epsilon for s in shown], where="mid", color=_COLOURS[0], label="spent in all")
-        plain = np.cumsum([s.charges[0].epsilon for s in shown])
-        axes.step(places, plain, where="mid", color="#999999", linestyle=":", label="epsilons added up")
+        added = np.cumsum([s.charges[0].epsilon for s in shown])
+        axes.step(places, added, where="mid", color="#999999", linestyle=":", label="epsilons added up")
         axes.axhline(cap.guarantee.epsilon, color=_COLOURS[1], label="cap")
         axes.set(xlabel="releases, in order", ylabel="epsilon", ylim=(0, 1.25 * cap.guarantee.epsilon))
-        axes.set_xticks(places, [f"{s.mechanism}\n{s.number}" for s in shown] if len(shown) <= 12 else None, fontsize=7)
+        names = [f"{plain.line(s.mechanism, 40)}\n{s.number}" for s in shown] if len(shown) <= 12 else None
+        axes.set_xticks(places, names, fontsize=7, parse_math=False)
         axes.legend(fontsize=7, frameon=False)
 
 
@@ -167,7 +169,7 @@ def figure(path: str | Path, title: str, size: tuple[float, float]) -> Iterator[
     with rc_context({"svg.hashsalt": "sfumato", "svg.fonttype": "none", "font.size": 9}):
         picture = Figure(figsize=size, layout="constrained")
         yield picture
-        picture.suptitle(title, fontsize=9)
+        picture.suptitle(plain.line(title), fontsize=9, parse_math=False)  # a name may hold dollars
         if kind == "html":
             Path(path).write_text(_page(picture, title), encoding="utf-8")
         else:
