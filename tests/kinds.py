@@ -2,6 +2,7 @@
 
 import functools
 import random
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -19,7 +20,6 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic import Synthetic
 from sfumato.pipeline import release
 from sfumato.schema import Schema
-from sfumato.secret import Secret
 
 ROWS = 157
 PEOPLE = Schema(
@@ -76,6 +76,8 @@ def made(kind):
     """A release of a kind, made once, and the same whichever test asks first."""
     data, schema, mechanism, guarantee = _MADE[kind]
     luck = random.Random(kind)  # noqa: S311 - nobody is protected here
-    with mock.patch("secrets.randbits", luck.getrandbits):
-        secret = Secret(luck.randbytes(32))
-        return release(data(), schema=schema, mechanism=mechanism, guarantee=guarantee, secret=secret)
+    with (
+        mock.patch("secrets.randbits", luck.getrandbits),
+        mock.patch("sfumato.secret.os", SimpleNamespace(urandom=luck.randbytes)),
+    ):
+        return release(data(), schema=schema, mechanism=mechanism, guarantee=guarantee)

@@ -8,6 +8,7 @@ import re
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from sklearn.cluster import KMeans
 import pages
 import sfumato
 from sfumato.cli import parser_of
-from sfumato.secret import Secret
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
         (tools / name).chmod(stat.S_IRWXU)
     keys = (hashlib.sha256(b"%d" % number).digest() for number in itertools.count())
-    monkeypatch.setattr(Secret, "fresh", lambda: Secret(next(keys)))
+    monkeypatch.setattr("sfumato.secret.os", SimpleNamespace(urandom=lambda _: next(keys)))
     monkeypatch.chdir(tmp_path)
     return f"{tools}{os.pathsep}{os.environ['PATH']}"
 

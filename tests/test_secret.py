@@ -1,10 +1,15 @@
+import copy
+import dataclasses
 import os
+import pickle
 
 import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
+from sfumato.pipeline import release_to
 from sfumato.secret import Secret, Words, public_words
+from spending import ROWS, SCHEMA, SKETCH, made, pure, states
 
 TESTING = Secret.for_testing(7)
 BLOCK = np.arange(12, dtype=np.int64).reshape(3, 4)
@@ -74,6 +79,70 @@ def test_fresh_secrets_differ_and_hide_their_key(monkeypatch):
     assert not TESTING.protected
     assert one._key.hex() not in repr(one)
     assert repr(one._key) not in repr(one)
+
+
+KEY = bytes(32)
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        lambda: Secret(KEY),
+        lambda: Secret(KEY, protected=True),
+        lambda: Secret(_key=KEY, protected=True),
+        Secret,
+        lambda: type(TESTING)(KEY, True),
+        lambda: dataclasses.replace(TESTING, protected=True),
+        lambda: copy.replace(TESTING, protected=True),
+        lambda: setattr(Secret.for_testing(1), "protected", True),
+        lambda: Secret.unprotected(KEY, protected=True),
+        lambda: Secret.for_testing(1, protected=True),
+        lambda: Secret.fresh(KEY),
+    ],
+)
+def test_nobody_makes_a_protected_secret_of_a_chosen_key(trick):
+    with pytest.raises((ParameterError, TypeError, AttributeError)):
+        trick()
+
+
+@pytest.mark.parametrize("made", [Secret.fresh(), TESTING, TESTING.announced(lambda: None), Secret.unprotected(KEY)])
+def test_what_travels_is_never_protected_where_it_arrives(made):
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        arrived = pickle.loads(pickle.dumps(made, protocol))  # noqa: S301 - our own
+        assert not arrived.protected
+        assert first(arrived.words("a")) == first(made.words("a"))
+    assert not made.twin().protected
+
+
+def test_a_copy_of_a_secret_is_the_secret():
+    made = Secret.fresh()
+    assert copy.copy(made) is made
+    assert copy.deepcopy([made])[0] is made
+
+
+def test_a_release_takes_no_key_that_protects_so_that_no_key_serves_twice(ledger, tmp_path):
+    """Equal data under one key give equal output, so two releases of one key show equality with certainty."""
+    key = Secret.fresh()
+    for given in (key, copy.copy(key), copy.deepcopy(key), key.announced(lambda: None), KEY):
+        with pytest.raises(ParameterError, match="draws a key of its own, which serves no other"):
+            made(ledger, secret=given)
+        terms = {"schema": SCHEMA, "mechanism": SKETCH, "guarantee": pure(1.0), "ledger": ledger}
+        with pytest.raises(ParameterError, match="draws a key of its own, which serves no other"):
+            release_to(tmp_path / "r", ROWS, secret=given, **terms)
+    assert states(ledger) == []
+    assert not (tmp_path / "r").exists()
+
+
+def test_equal_releases_have_keys_of_their_own_and_a_testing_one_may_serve_again(ledger):
+    one, two = made(ledger), made(ledger)
+    assert one.manifest["protected"]
+    assert two.manifest["protected"]
+    assert (one.array() != two.array()).all()
+    again = [made(None, secret=TESTING) for _ in range(2)]  # as audits and tests must, and marked
+    assert (again[0].array() == again[1].array()).all()
+    assert not again[0].manifest["protected"]
+    arrived = made(None, secret=pickle.loads(pickle.dumps(Secret.fresh())))  # noqa: S301 - our own
+    assert not arrived.manifest["protected"]
 
 
 def test_no_word_is_given_twice_however_it_is_asked_for():

@@ -48,15 +48,15 @@ def release(
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
     before a row is read. ``release_to`` streams to disk instead. ``ledger``: where it is charged, or a ledger with one
     dataset; without one the release says that nothing was accounted for. ``engine``: local, spark, or one of the
-    classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests; a release made with the testing
-    twin is marked as unprotected.
+    classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests: ``Secret.for_testing``, and a
+    release made with it is marked as unprotected. Without it the release draws a key, which serves no other.
     """
     from sfumato.releases.loading import of_kind  # noqa: PLC0415 - much to load where releases are only written
 
-    account, worker = account_of(ledger), _engine(engine)
+    key, account, worker = _key(secret), account_of(ledger), _engine(engine)
     beside = Path(tempfile.gettempdir()) / "sfumato"
     with worker.opened(data, beside) as still, ExitStack() as stack:
-        job = _Job.of(still, schema, mechanism, guarantee, secret, worker, source_of(data)).of_part(account)
+        job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
         rows = job.rows(ignore)
         charge = stack.enter_context(job.charged(account))
         published = job.run(rows, charge)
@@ -89,10 +89,10 @@ def release_to(  # noqa: PLR0913 - everything meets here
     Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
     all pairs of them, and for graphs).
     """
-    account, worker = account_of(ledger), _engine(engine)
+    key, account, worker = _key(secret), account_of(ledger), _engine(engine)
     storage.check_free(Path(path))
     with worker.opened(data, Path(path)) as still, ExitStack() as stack:
-        job = _Job.of(still, schema, mechanism, guarantee, secret, worker, source_of(data)).of_part(account)
+        job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
         rows = job.rows(progress)
         charge = stack.enter_context(job.charged(account))
         folder = stack.enter_context(storage.new_folder(Path(path)))
@@ -134,7 +134,7 @@ def price(
 
 def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee) -> tuple[Prepared, Request]:
     """A release before it is made: the prepared mechanism, and what a ledger would be asked; nothing is read."""
-    job = _Job.of(data, schema, mechanism, guarantee, None, Local(), source_of(data))
+    job = _Job.of(data, schema, mechanism, guarantee, Secret.fresh(), Local(), source_of(data))
     return job.calibrated.mechanism, job.request()
 
 
@@ -173,7 +173,7 @@ class _Job:
         schema: Schema | None,
         mechanism: Recipe,
         guarantee: Guarantee,
-        secret: Secret | None,
+        secret: Secret,
         engine: Engine,
         origin: str,
     ) -> "_Job":
@@ -181,7 +181,7 @@ class _Job:
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
-        return cls(mechanism, calibrated, origin, source, secret or Secret.fresh(), engine)
+        return cls(mechanism, calibrated, origin, source, secret, engine)
 
     @property
     def schema(self) -> Schema | None:
@@ -284,6 +284,21 @@ def account_of(ledger: Budget) -> Account | None:
     if ledger is None or isinstance(ledger, Account):
         return ledger
     return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()
+
+
+def _key(secret: Secret | None) -> Secret:
+    """The key of one release: a new one, or a testing one. A key that protects somebody is nobody's to hand in.
+
+    Two releases under one key would show which of their blocks are equal, with certainty and at any price.
+    """
+    if secret is None:
+        return Secret.fresh()
+    if not isinstance(secret, Secret) or secret.protected:
+        raise ParameterError(
+            "secret takes Secret.for_testing(seed) alone, for tests: a release that protects draws a key of its own, "
+            "which serves no other, so leave secret out"
+        )
+    return secret
 
 
 def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None) -> Iterator[str]:

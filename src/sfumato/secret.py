@@ -5,7 +5,9 @@ its own keystream, whose key is a pseudorandom function of the secret and of all
 mechanism's parameters, the block's position and the block's integers. So a block that is computed again at the same
 place repeats its noise, and anything else gets noise that is independent of it. Content alone would not do: two equal
 blocks would share their noise and reveal it. A secret serves one release of one fixed input, of which one output is
-ever shown: whoever saw two outputs under one secret could tell which blocks are equal.
+ever shown: whoever saw two outputs under one secret could tell which blocks are equal. So every release, answer and
+session draws a key of its own (``pipeline``, ``session``), and takes from outside none but a testing one, which may
+serve again, as audits and tests must: it protects nobody, and whatever is made with it says so.
 
 Guarantee: with ideal random keys the words are uniform and independent; with ChaCha20 and BLAKE2b they are so to any
 adversary that cannot break these, which makes every guarantee built on them computational.
@@ -15,7 +17,6 @@ import hashlib
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -76,34 +77,79 @@ class Words:
         return int.from_bytes(cipher.update(bytes(8)), "little")
 
 
-@dataclass(frozen=True, slots=True)
 class Secret:
-    """The key of one release. ``protected`` is False for the testing twin, and a release made with it says so."""
+    """The key of one release. ``protected`` is False for the testing twin, and a release made with it says so.
 
-    _key: bytes = field(repr=False)
-    protected: bool = True
-    _before: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    Guarantee: what says that it is protected has a key of the operating system, made by ``fresh`` in this process, or
+    in the one that it is a fork of. There is no constructor, nothing public of it can be set, and what arrives pickled
+    is not protected. Assumes that nobody reaches for what is private here, which Python cannot prevent.
+    """
+
+    __slots__ = ("_before", "_key", "_protected")
+    _before: Callable[[], None] | None
+    _key: bytes
+    _protected: bool
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise ParameterError(
+            "nobody chooses a key: Secret.fresh() has one from the operating system, and Secret.for_testing(seed) "
+            "a repeatable one that protects nobody"
+        )
+
+    @classmethod
+    def _made(cls, key: bytes, *, protected: bool, before: Callable[[], None] | None = None) -> Self:
+        made = cls.__new__(cls)
+        made._key, made._protected, made._before = key, protected, before
+        return made
 
     @classmethod
     def fresh(cls) -> Self:
         """A key from the operating system. There is no way to choose it."""
-        return cls(os.urandom(32))
+        return cls._made(os.urandom(32), protected=True)
 
     @classmethod
     def for_testing(cls, seed: int) -> Self:
         """A repeatable key for tests. What is drawn from it protects nobody, and is marked so."""
         check.whole(0, seed=seed)
-        return cls(hashlib.blake2b(f"testing only {seed}".encode(), digest_size=32).digest(), protected=False)
+        return cls.unprotected(hashlib.blake2b(f"testing only {seed}".encode(), digest_size=32).digest())
+
+    @classmethod
+    def unprotected(cls, key: bytes) -> Self:
+        """A key of one's own, for audits and for workers of a release. What is made with it is marked, as above."""
+        return cls._made(key, protected=False)
+
+    @property
+    def protected(self) -> bool:
+        """Whether it is the system's, and nobody's choice."""
+        return self._protected
+
+    def twin(self) -> Self:
+        """The same key, marked as a testing one: for audits, which show what they drew to nobody."""
+        return self._made(self._key, protected=False, before=self._before)
 
     def announced(self, before: Callable[[], None]) -> Self:
         """The same key, but ``before`` is called, every time, before anything is drawn from it; it may refuse."""
-        return replace(self, _before=before)
+        return self._made(self._key, protected=self._protected, before=before)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {'protected' if self._protected else 'for testing'}>"
+
+    def __copy__(self) -> Self:
+        """Itself: a second one would be the same key for a second release."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Itself, as above."""
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The key as workers of this release on other machines get it: announced here first, as they cannot."""
+        """The key as workers of this release on other machines get it: announced here first, as they cannot.
+
+        They draw from it, and can release nothing that says it is protected.
+        """
         if self._before is not None:
             self._before()
-        return type(self), (self._key, self.protected)
+        return Secret.unprotected, (self._key,)
 
     def words(self, *context: Context) -> Words:
         """The stream that belongs to a context: parameters, positions, and the integers that will get the noise."""

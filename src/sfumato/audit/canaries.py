@@ -35,7 +35,6 @@ from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.sketch import SketchRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.schema import Schema
-from sfumato.secret import Secret
 
 _MANY = 20_000
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02)
@@ -87,14 +86,12 @@ def one_run(
     tosses = effort.secret(0).words("audit coins").draw(2 * canaries) & 1
     coins, others = tosses[:canaries] == 1, tosses[canaries:] == 1
     table = np.where(coins, ends[0], ends[1])
-    made = release(table.T, schema=schema, mechanism=Ready(prepared), guarantee=guarantee, secret=_testing(effort))
+    made = release(
+        table.T, schema=schema, mechanism=Ready(prepared), guarantee=guarantee, secret=effort.secret(1).twin()
+    )
     scores = _scores(made, *ends)
     found, null = (_bound(scores, truth, guarantee.delta, effort.confidence) for truth in (coins, others))
     return Finding(guarantee.epsilon, guarantee.delta, "one run", found, null, time.monotonic() - start)
-
-
-def _testing(effort: Effort) -> Secret:
-    return Secret(effort.secret(1)._key, protected=False)
 
 
 def _bound(scores: Floats, coins: NDArray[np.bool_], delta: float, confidence: float) -> Bound:

@@ -17,7 +17,7 @@ from sfumato import check
 from sfumato.audit import limits
 from sfumato.audit.reconstruction import dense
 from sfumato.audit.success import Curve, Point
-from sfumato.audit.targets import Case, Secrets
+from sfumato.audit.targets import Case, Secrets, untouched
 from sfumato.columns import Flag
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee, Unit
@@ -25,7 +25,6 @@ from sfumato.mechanism import Recipe
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.releases.sketch import SketchRelease
-from sfumato.secret import Secret
 
 Floats: TypeAlias = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.int64]
@@ -115,7 +114,7 @@ def curves(
     unit: Unit = "attribute",
     dimension: int = 64,
     repeats: int = 3,
-    secrets: Secrets = Secret.fresh,
+    secrets: Secrets = untouched,
 ) -> list[Curve]:
     """How often targets are found behind noise, in sketches and in randomized answers, and in the bare bits.
 

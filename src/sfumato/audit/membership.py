@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sfumato import check
 from sfumato.audit import limits
 from sfumato.audit.success import Curve, Point
-from sfumato.audit.targets import Case, Secrets
+from sfumato.audit.targets import Case, Secrets, untouched
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.labels import Labelled
@@ -88,7 +88,7 @@ class Game:
             raise ParameterError(f"every record must have a class that the schema lists under {self.label!r}")
         return found
 
-    def made(self, members: Places, epsilon: float, secret: Secret) -> SyntheticRelease:
+    def made(self, members: Places, epsilon: float, secret: Secret | None) -> SyntheticRelease:
         """The release of some records."""
         promise = Guarantee(epsilon=epsilon, delta=self.delta)
         found = replace(self.case, table=self.case.some(members)).released(self.recipe, promise, secret)
@@ -207,7 +207,7 @@ def curves(
     shadows: int = 4,
     runs: int = 8,
     seed: int = 0,
-    secrets: Secrets = Secret.fresh,
+    secrets: Secrets = untouched,
 ) -> list[Curve]:
     """Accuracy of the attacks at every epsilon, and where nothing is protected.
 

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sfumato import check
 from sfumato.audit import limits
 from sfumato.audit.success import Curve, Point
-from sfumato.audit.targets import Case, Secrets
+from sfumato.audit.targets import Case, Secrets, untouched
 from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.columns import Flag
 from sfumato.errors import ParameterError
@@ -153,7 +153,7 @@ def columns(
     unit: Unit = "record",
     repeats: int = 3,
     seed: int = 0,
-    secrets: Secrets = Secret.fresh,
+    secrets: Secrets = untouched,
 ) -> list[Curve]:
     """ICA, known pairs and the public P against sketches that are rotations, and against a rotation without noise."""
     rows, rng = case.encoded(), np.random.default_rng(seed)
@@ -194,7 +194,7 @@ def bits(
     dimension: int | None = None,
     repeats: int = 3,
     seed: int = 0,
-    secrets: Secrets = Secret.fresh,
+    secrets: Secrets = untouched,
 ) -> list[Curve]:
     """The likeliest bits, one value protected: behind noise, a sketch of ``dimension`` numbers, randomized response.
 
@@ -232,7 +232,9 @@ def bits(
     ]
 
 
-def _guessed(case: Case, recipe: Sketch | RandomizedResponse, epsilon: float, rates: Floats, secret: Secret) -> Bits:
+def _guessed(
+    case: Case, recipe: Sketch | RandomizedResponse, epsilon: float, rates: Floats, secret: Secret | None
+) -> Bits:
     """The likeliest bits behind one release; each randomized answer is judged by itself."""
     promise = Guarantee(epsilon=epsilon, unit="attribute")
     made = case.released(recipe, promise, secret)

@@ -131,11 +131,11 @@ class _Stream:
         return self.tape.noted(Draw(self.place, law, scale, options, fed, came), self.number)
 
 
-@dataclass(frozen=True, slots=True)
 class TapeSecret(Secret):
     """A testing secret whose streams report to a tape, and do not depend on the integers of their context."""
 
-    tape: Tape = field(default_factory=Tape, compare=False, repr=False)
+    __slots__ = ("tape",)
+    tape: Tape
 
     def words(self, *context: Context) -> Words:
         """The stream of the context without its arrays."""
@@ -149,8 +149,9 @@ class TapeSecret(Secret):
 
 def secret(tape: Tape, seed: int = 1) -> TapeSecret:
     """The secret that a recorded run is given; ``running`` must be entered around it."""
-    plain = Secret.for_testing(seed)
-    return TapeSecret(plain._key, protected=False, tape=tape)
+    made = TapeSecret.for_testing(seed)
+    made.tape = tape
+    return made
 
 
 @contextlib.contextmanager

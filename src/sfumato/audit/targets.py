@@ -27,7 +27,11 @@ from sfumato.secret import Secret
 from sfumato.tables import open_table
 
 Floats = NDArray[np.float64]
-Secrets = Callable[[], Secret]  # a new one for every release
+Secrets = Callable[[], Secret | None]  # a testing one for every release, or None: a key of its own
+
+
+def untouched() -> None:
+    """No secret from outside: each release draws a key of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +66,7 @@ class Case:
         encoding = self.schema.encoding
         return np.asarray((self.schema.clip(self.schema.encode(self.table)) * encoding.weights[:, None]).T)
 
-    def released(self, recipe: Recipe, guarantee: Guarantee, secret: Secret) -> Any:
+    def released(self, recipe: Recipe, guarantee: Guarantee, secret: Secret | None) -> Any:
         """A release of the whole table, by the path that every release takes."""
         return release(self.table, schema=self.schema, mechanism=recipe, guarantee=guarantee, secret=secret)
 

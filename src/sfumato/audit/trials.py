@@ -166,7 +166,7 @@ def fresh_rows(guarantee: Guarantee, law: str, dimension: int, level: float) -> 
 def _keys(secret: Secret, count: int) -> list[Secret]:
     """A key for each of many runs; testing keys, since nothing of them is ever published."""
     words = secret.words("audit keys").draw(4 * count)
-    return [Secret(words[4 * i : 4 * i + 4].tobytes(), protected=False) for i in range(count)]
+    return [Secret.unprotected(words[4 * i : 4 * i + 4].tobytes()) for i in range(count)]
 
 
 @_closed.register
