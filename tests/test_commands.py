@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import main
+from sfumato.errors import RangeError
 from sfumato.releases.loading import load
 
 FLAGS = "\n".join(f'[[columns]]\nname = "f{i}"\nkind = "flag"\n' for i in range(6))
@@ -164,11 +165,39 @@ def test_what_cannot_be_is_refused_in_one_line_and_nothing_is_left(line, says, c
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.usefixtures("flags")
-def test_sums_beyond_64_bits_are_one_line_too(capsys, monkeypatch):
-    def too_many(*_, **__):
-        raise OverflowError
+def ended_by(error, monkeypatch, capsys):
+    """What the command says of a release that ends so."""
 
-    monkeypatch.setattr("sfumato.pipeline.release_to", too_many)
+    def ending(*_, **__):
+        raise error
+
+    monkeypatch.setattr("sfumato.pipeline.release_to", ending)
     assert main(f"release covariance flags.parquet --schema flags.toml {PROMISE} --out r".split()) == 2
-    assert "64-bit sums" in capsys.readouterr().err
+    return capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("flags")
+def test_what_is_too_large_is_said_as_it_is(capsys, monkeypatch):
+    too_many = ended_by(RangeError("more rows than 64-bit sums can hold"), monkeypatch, capsys)
+    assert too_many == "sfumato: more rows than 64-bit sums can hold\n"
+    said = ended_by(OverflowError(34, "Numerical result out of range"), monkeypatch, capsys)
+    assert "an extreme epsilon, bound or size" in said
+    assert "64-bit sums" not in said
+
+    def late():
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+    monkeypatch.setattr("sfumato.cli.time.time", late)
+    said = ended_by(OverflowError("timestamp too large"), monkeypatch, capsys)
+    assert (
+        said == "sfumato: the clock of this machine is beyond the year 2262, where Python cannot count: set it right\n"
+    )
+
+
+@pytest.mark.usefixtures("flags")
+@pytest.mark.parametrize("epsilon", ["1e-5", "1e-160", "1e-300"])
+def test_a_huge_noise_scale_is_refused_by_the_epsilon_that_asks_for_it(epsilon, capsys):
+    assert main(f"release synthetic flags.parquet --schema flags.toml --epsilon {epsilon} --out r".split()) == 2
+    said = capsys.readouterr().err
+    assert "64-bit sums" not in said
+    assert f"epsilon={float(epsilon)}" in said

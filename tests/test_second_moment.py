@@ -9,7 +9,7 @@ import pytest
 
 from evidence import agrees
 from sfumato.audit.bound import lower_bound
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, RangeError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import Total, coarsen
 from sfumato.loss import Gaussian
@@ -282,7 +282,7 @@ def test_sums_beyond_64_bits_are_refused_and_smaller_ones_are_exact():
     (total,) = rows.sum(lambda position, _block: np.array([2**60 + position]))
     positions = range(0, 300_000, 1 << 16)
     assert total == 2**60 * len(positions) + sum(positions)
-    with pytest.raises(OverflowError, match="64 bits"):
+    with pytest.raises(RangeError, match="64-bit sums"):
         rows.sum(lambda _position, _block: np.array([2**61]))
 
 

@@ -15,6 +15,7 @@ import importlib.util
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 
 from sfumato import plain
@@ -35,6 +36,7 @@ _COMMANDS = {  # and the module that has its options, in the order of the help
     "estimate": "asking",
     "ask": "answering",
     "ledger": "budgeting",
+    "clean": "cleaning",
     "audit": "auditing",
     "attack": "attacking",
     "reproduce": "reproducing",
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
     except MemoryError:
         return _refuse(f"there is not enough memory for this: lower the dimension{_spent(options)}")
     except OverflowError:
-        return _refuse(f"there are more rows or columns than 64-bit sums can hold: release a part{_spent(options)}")
+        return _refuse(f"{_too_large()}{_spent(options)}")
     except OSError as error:
         told = f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}"
         return _unheard(options, error, 0) if error is _lost() else _refuse(f"{told}{_spent(options)}")
@@ -103,6 +105,18 @@ def _unheard(options: object, error: OSError, code: int) -> int:
 def _spent(options: object) -> str:
     """Where to look, if the command was to spend from a ledger."""
     return "; `sfumato ledger show` says what was spent" if getattr(options, "ledger", None) is not None else ""
+
+
+def _too_large() -> str:
+    """What is beyond the range of numbers: the time, which Python counts in 64 bits of nanoseconds, or a parameter."""
+    try:
+        time.time()
+    except OverflowError:
+        return "the clock of this machine is beyond the year 2262, where Python cannot count: set it right"
+    return (
+        "a number on the way is too large for the arithmetic of this machine, as an extreme epsilon, bound or size can "
+        "make it: choose one nearer to 1"
+    )
 
 
 def _refuse(reason: str) -> int:

@@ -39,3 +39,11 @@ class BudgetError(LedgerError):
 
 class ExhaustedError(SfumatoError, RuntimeError):
     """A mechanism that answers questions has used up what it was opened with; nothing was read, drawn or charged."""
+
+
+class RangeError(SfumatoError, OverflowError):
+    """Exact sums do not fit into 64 bits: there are too many rows or columns."""
+
+
+class LeftoverWarning(UserWarning):
+    """A release that was killed has left a hidden folder beside a new one."""

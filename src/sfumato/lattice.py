@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, RangeError
 from sfumato.windows import Plain, doubles
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -183,7 +183,7 @@ class Total:
     def add(self, block: NDArray[np.float64] | NDArray[np.int64]) -> Self:
         """Add one array of integers below 2^62 in size, held in doubles or int64."""
         if block.size and not (float(block.max()) <= 2.0**62 and float(block.min()) >= -(2.0**62)):
-            raise OverflowError("one block's sums go beyond 62 bits: use smaller blocks")
+            raise RangeError("one block's sums go beyond 62 bits: release fewer columns")
         self._low += block.astype(np.int64)
         return self._carry()
 
@@ -225,7 +225,7 @@ class Total:
         if shift >= 32:
             return np.asarray(high >> (shift - 32))
         if high.size and not ((high >= -(1 << (31 + shift))) & (high < (1 << (31 + shift)))).all():
-            raise OverflowError("the total does not fit 64 bits: use integers()")
+            raise RangeError("there are more rows or columns than 64-bit sums can hold: release a part")
         return np.asarray((high << (32 - shift)) + (low >> shift))
 
     def doubles(self) -> Floats:

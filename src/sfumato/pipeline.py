@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sfumato import check, storage
+from sfumato import check, leftovers, storage
 from sfumato.budget import Quote, Request
 from sfumato.calibration import Calibrated, calibrate, least_epsilon
 from sfumato.edges import EdgeRows, open_edges
@@ -91,6 +91,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
     """
     key, account, worker = _key(secret), account_of(ledger), _engine(engine)
     storage.check_free(Path(path))
+    leftovers.warn(Path(path).parent)
     with worker.opened(data, Path(path)) as still, ExitStack() as stack:
         job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
         rows = job.rows(progress)

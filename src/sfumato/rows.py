@@ -46,7 +46,7 @@ class Rows(Protocol):
     def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
         """The exact sum of ``function(position, block)`` over all blocks: integers, so the order does not matter.
 
-        Without rows, what the function gives for an empty block. Raises OverflowError if the total needs over 64 bits.
+        Without rows, what the function gives for an empty block. Raises RangeError if the total needs over 64 bits.
         """
         ...
 

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato import storage
+from sfumato import leftovers, storage
 from sfumato.engine import Announce, Ids, with_ids
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError, SfumatoError
 from sfumato.lattice import Total
@@ -69,14 +69,11 @@ class Spark:
         if not type(data).__module__.startswith("pyspark."):
             yield data
             return
-        copy = beside.absolute().parent / f".{beside.name}.copy-{secrets.token_hex(8)}"
-        try:
-            copy.mkdir(mode=0o700)
+        leftovers.warn(beside.absolute().parent)
+        with leftovers.hidden(beside.absolute(), "copy") as copy:
             place = f"file://{copy / 'rows'}"  # not as_uri(), whose escapes Hadoop takes for letters of a name
             _attempt(lambda: data.write.parquet(place), f"writing the rows of the DataFrame to {copy.parent} failed")
             yield copy / "rows"
-        finally:
-            shutil.rmtree(copy, ignore_errors=True)
 
     def rows(self, blocks: Blocks, progress: Progress) -> Rows:
         """Rows whose blocks are worked on by tasks."""
@@ -226,19 +223,16 @@ class Mapped(Iterator[Result]):
 
     def write(self, folder: Path, names: tuple[str, ...], ids: Ids | None) -> Written:
         """One file for each task. Attempts write elsewhere; those that Spark reports are moved into the folder."""
-        ranges, attempts = self._rows.ranges(), folder.parent / f"{folder.name}-attempts"
+        ranges = self._rows.ranges()
         if not ranges:
             raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
-        try:
-            attempts.mkdir(mode=0o700)
+        with leftovers.hidden(folder, "attempts") as attempts:
             found = self._rows.collected(ranges, self._writer(ranges, attempts, names, ids), _PART)
             written = {int(row["number"]): row for row in found}
             if sorted(written) != list(range(len(ranges))):
                 raise ReleaseError("Spark reported some parts twice or not at all; nothing was left")
             for number, row in written.items():
                 (attempts / row["name"]).rename(folder / part_name(number))
-        finally:
-            shutil.rmtree(attempts, ignore_errors=True)
         rows = sum(int(row["rows"]) for row in written.values())
         self._rows.progress(rows)
         facts = {n: {"sha256": row["sha256"], "bytes": int(row["bytes"])} for n, row in written.items()}

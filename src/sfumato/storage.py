@@ -3,9 +3,7 @@
 import contextlib
 import hashlib
 import os
-import secrets
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ import pyarrow.parquet as pq
 import scipy
 from numpy.typing import NDArray
 
-from sfumato import cells
+from sfumato import cells, leftovers
 from sfumato import manifest as manifests
 from sfumato.errors import ReleaseError
 from sfumato.manifest import DATA, MOST_NUMBERS, PROJECTION, Manifest
@@ -41,22 +39,23 @@ def check_free(path: Path) -> None:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A folder beside the wanted one that takes its name only if everything went well; otherwise it is removed."""
+def new_folder(path: Path, ready: Callable[[], None] = lambda: None) -> Iterator[Path]:
+    """A folder beside the wanted one that takes its name only if everything went well; otherwise it is removed.
+
+    ``ready`` is asked last, when all is written and only the name is missing; if it refuses, nothing appears.
+    """
     check_free(path)
-    partial = path.parent / f".{path.name}.partial-{secrets.token_hex(8)}"  # named first, so that it is always removed
     try:
-        partial.mkdir(mode=0o700)
-        yield partial
-        _sync(partial)
-        partial.chmod(0o755)
-        partial.rename(path)
+        with leftovers.hidden(path, "partial") as partial:
+            yield partial
+            _sync(partial)
+            ready()
+            partial.chmod(0o755)
+            partial.rename(path)
     except OSError as error:
         raise ReleaseError(
             f"writing {path} failed ({error.strerror or type(error).__name__}); nothing was left"
         ) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     with contextlib.suppress(OSError):  # the release is there; only its place in the folder may not be on disk yet
         _sync_folder(path.parent)
 

@@ -2,6 +2,9 @@
 
 import argparse
 import dataclasses
+import sys
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.asking import summary
@@ -372,6 +375,7 @@ def _make(
         _quote(options, terms)
         return
     terms["engine"] = engine(options)
+    _warn_of_leftovers(options.out)
     with ProgressLine(None if schema is None else open_table(options.data, schema).rows) as progress:
         made = release_to(options.out, options.data, progress=progress, **terms)
     told = {"release": options.out, "manifest": made} | (facts or {})
@@ -381,6 +385,17 @@ def _make(
         told |= {"verdict": dataclasses.asdict(seen)}
         lines.append(seen.describe())
     tell(options, told, "\n".join([*lines, f"written to {options.out}"]))
+
+
+def _warn_of_leftovers(out: str) -> None:
+    """A line on stderr, in place of the warning that a call in Python gives."""
+    from sfumato.errors import LeftoverWarning
+    from sfumato.leftovers import note
+
+    warnings.simplefilter("ignore", LeftoverWarning)
+    told = note(Path(out).parent)
+    if told is not None:
+        print(f"note: {told}", file=sys.stderr)
 
 
 def _seen(made: dict[str, Any]) -> "Verdict":
