@@ -198,7 +198,7 @@ def test_coarsened_totals_that_do_not_fit_are_refused():
     for _ in range(4):
         total.add(np.array([2**62]))
     assert total.coarsened(2).tolist() == [2**62]
-    with pytest.raises(OverflowError, match="64 bits"):
+    with pytest.raises(RangeError, match="64-bit sums"):
         total.coarsened(1)
 
 

@@ -81,19 +81,18 @@ def test_a_failure_after_the_draw_stays_spent_and_says_so(ledger, tmp_path, monk
         ledger.void(2, "I would like it back")
 
 
-def test_a_failure_before_the_draw_can_be_voided_once_with_a_reason(ledger):
-    empty = np.empty((0, 3))
-    with pytest.raises(ReleaseError, match="stays spent until it is voided"):
-        release(empty, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(3.0), ledger=ledger)
+def test_a_reservation_that_was_never_drawn_can_be_voided_once_with_a_reason(ledger):
+    account = ledger.account("people")
+    account.reserve(request(3.0))  # and its process is killed
     with pytest.raises(BudgetError):
-        made(ledger)
+        account.reserve(request())
     with pytest.raises(LedgerError, match="a reason"):
         ledger.void(2, " ")
-    ledger.void(2, "the file was empty")
+    ledger.void(2, "the process was killed")
     assert states(ledger) == ["void"]
     with pytest.raises(LedgerError, match="is void, so it cannot be voided"):
         ledger.void(2, "again")
-    made(ledger, 3.0)
+    account.reserve(request(3.0))
 
 
 def test_a_reservation_that_was_voided_can_never_be_drawn_from(ledger):

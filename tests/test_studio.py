@@ -18,7 +18,7 @@ import pytest
 from sfumato import planner
 from sfumato.cli import main
 from sfumato.columns import Category, Flag, Id, Real
-from sfumato.errors import ParameterError
+from sfumato.errors import LedgerError, ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Ledger
 from sfumato.mechanisms.sketch import Sketch
@@ -643,7 +643,8 @@ def test_the_stop_button_stops_and_one_release_is_made_at_a_time(visitor, folder
     visitor.studio.desk.job.join()
     told = visitor.get("/release/state").json()
     assert told["state"] == "cancelled"
-    assert "stays spent" in told["message"]
+    assert told["message"].endswith("nothing was drawn, and nothing spent")  # it was stopped at its first block
+    assert told["spent"] == "Nothing was spent."
     assert len(visitor.studio.datasets()[0].releases) == 1
 
 
@@ -677,14 +678,27 @@ def test_a_release_that_breaks_says_nothing_of_the_cells(visitor, monkeypatch, e
     assert "Budget" not in visitor.release(SKETCH | {"dataset": ""})["message"]
 
 
-def test_a_release_that_ends_before_noise_is_drawn_says_how_to_get_its_price_back(visitor, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
+def full(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_release_that_ends_before_noise_is_drawn_gets_its_price_back(visitor, monkeypatch):
+    monkeypatch.setattr("sfumato.storage.new_folder", full)
+    assert visitor.release(SKETCH)["spent"] == "Nothing was spent."
+    assert [s.state for s in visitor.studio.datasets()[0].releases] == ["void"]
+
+
+def test_where_its_price_cannot_be_given_back_it_says_how_to_get_it(visitor, monkeypatch):
+    def locked(*_):
+        raise LedgerError("the ledger cannot be used (database is locked)")
 
     monkeypatch.setattr("sfumato.storage.new_folder", full)
+    monkeypatch.setattr("sfumato.ledger.Reservation.void", locked)
     assert "reserved and nothing was drawn" in visitor.release(SKETCH)["spent"]
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["reserved"]
     assert "sfumato ledger void" in visitor.get("/budget").text
+    monkeypatch.setattr("sfumato.ledger.Reservation.state", locked)
+    assert "reserved and nothing was drawn" in visitor.get("/release/state").json()["spent"]
 
 
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):

@@ -189,20 +189,23 @@ class Ledger:
 
     def _mark(self, number: int, kind: str, body: dict[str, Any], hash_: str | None = None) -> None:
         """The next step of a reservation, which is known by its number and, to its own process, by its hash."""
-        found = next((e for e in self.journal.entries() if (e.number, e.kind) == (number, "reserve")), None)
-        if found is None or hash_ not in (None, found.hash):
+        found = _reserved(self.journal.entries(), number, hash_)
+        if found is None:
             raise LedgerError(f"{self.journal.name} has no such reservation {number}")
         name = found.dataset
 
         def possible(entries: list["Entry"]) -> None:
             if found not in entries:
                 raise LedgerError(f"{self.journal.name} lost reservation {number} meanwhile")
-            releases = read_dataset(name, entries, self.journal.name).releases
-            state = next(s.state for s in releases if s.number == number)
+            state = self._state(entries, found)
             if state != STEPS[kind][0]:
                 raise LedgerError(f"reservation {number} of {name!r} is {state}, so it cannot be {_PAST[kind]}")
 
         self.journal.append(name, kind, {"reservation": number} | body, possible)
+
+    def _state(self, entries: list["Entry"], reserved: "Entry") -> str:
+        releases = read_dataset(reserved.dataset, entries, self.journal.name).releases
+        return next(s.state for s in releases if s.number == reserved.number)
 
 
 _PAST = {"void": "voided", "draw": "drawn from", "commit": "committed"}
@@ -376,16 +379,34 @@ class Reservation:
                 self.ledger._mark(self.number, "draw", {}, self.hash)
                 self._drawn.append(True)
 
+    def ready(self) -> None:
+        """Refuse to go on if this cannot be committed: the ledger must still have it, as drawn."""
+        self.draw()
+        state = self.state()
+        if state != "drawn":
+            became = "is not in it any more" if state is None else f"is {state}"
+            raise LedgerError(f"{self.ledger.journal.name} cannot record a release: reservation {self.number} {became}")
+
     def commit(self, manifest: Manifest) -> None:
         """Record the digest of what was released."""
         self.draw()
         self.ledger._mark(self.number, "commit", {"digest": manifest["digest"]}, self.hash)
 
-    def describe(self) -> str:
-        """What remains of it after a failure."""
-        if self.drawn:
-            return f"reservation {self.number} of {self.name!r} stays spent, for noise may have been drawn"
-        return f"reservation {self.number} of {self.name!r} stays spent until it is voided (`sfumato ledger void`)"
+    def void(self, reason: str) -> None:
+        """Give it back; refused once it is drawn, as ``Ledger.void`` is."""
+        self.ledger._mark(self.number, "void", {"reason": reason}, self.hash)
+
+    def state(self) -> str | None:
+        """What the ledger says of it now: reserved, drawn, committed or void; None if the ledger has lost it."""
+        entries = self.ledger.journal.entries()
+        found = _reserved(entries, self.number, self.hash)
+        return None if found is None else self.ledger._state(entries, found)
+
+
+def _reserved(entries: list["Entry"], number: int, hash_: str | None) -> "Entry | None":
+    """The reservation of a number and, where it is given, of a hash."""
+    found = next((e for e in entries if (e.number, e.kind) == (number, "reserve")), None)
+    return None if found is None or hash_ not in (None, found.hash) else found
 
 
 class _Moved(Exception):  # noqa: N818 - no error, a reason to try again

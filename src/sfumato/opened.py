@@ -7,8 +7,6 @@ has answered is public and may be used for ever, its histogram included.
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Protocol, Self
@@ -17,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato import location
-from sfumato.budget import Dataset, Request
+from sfumato.budget import Dataset
 from sfumato.domain import Domain
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError
 from sfumato.estimate import Estimate
 from sfumato.guarantee import Guarantee
 from sfumato.histogram import SyntheticHistogram
-from sfumato.ledger import Account, Reservation
+from sfumato.ledger import Reservation
 from sfumato.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
 from sfumato.mechanisms.asked import Answered, Live
 from sfumato.predicates import parse
@@ -87,21 +85,6 @@ def sealed(
 def fingerprint(histogram: SyntheticHistogram) -> str:
     """SHA-256 of the weights of a histogram."""
     return hashlib.sha256(np.ascontiguousarray(histogram.weights, "<f8").tobytes()).hexdigest()
-
-
-@contextmanager
-def charged(account: Account, request: Request) -> Iterator[Reservation]:
-    """Spend before anything is read. What fails before the first draw is given back: it can never be drawn again."""
-    reservation = account.reserve(request)
-    try:
-        yield reservation
-    except SfumatoError as error:
-        if reservation.drawn:
-            error.args = (f"{error}; {reservation.describe()}",)
-        else:
-            account.ledger.void(reservation.number, "refused before anything was drawn")
-            error.args = (f"{error}; nothing was drawn, and nothing spent",)
-        raise
 
 
 class Asked(Protocol):

@@ -13,9 +13,10 @@ import pyarrow as pa
 from sfumato import check, leftovers, storage
 from sfumato.budget import Quote, Request
 from sfumato.calibration import Calibrated, calibrate, least_epsilon
+from sfumato.charging import charged, record
 from sfumato.edges import EdgeRows, open_edges
 from sfumato.engine import Engine, Ids, Local, with_ids
-from sfumato.errors import LedgerError, ParameterError, ReleaseError, SfumatoError
+from sfumato.errors import ParameterError, ReleaseError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Account, Ledger, Reservation, schema_text
 from sfumato.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
@@ -96,26 +97,16 @@ def release_to(  # noqa: PLR0913 - everything meets here
         job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
         rows = job.rows(progress)
         charge = stack.enter_context(job.charged(account))
-        folder = stack.enter_context(storage.new_folder(Path(path)))
+        announce, ready = ((lambda: None),) * 2 if charge is None else (charge.draw, charge.ready)
+        folder = stack.enter_context(storage.new_folder(Path(path), ready))
         published = job.run(rows, charge)
-        announce = (lambda: None) if charge is None else charge.draw
         written = worker.write(folder, published.names, published.blocks, job.ids(published), announce)
         if published.matrix is not None:
             storage.write_projection(folder, published.matrix)
         manifest = storage.finish(folder, job.fields(published, written.rows, charge), written.files)
     if charge is not None:
-        _commit(charge, manifest, path)
+        record(charge, manifest, path)
     return manifest
-
-
-def _commit(charge: Reservation, manifest: Manifest, path: str | Path) -> None:
-    try:
-        charge.commit(manifest)
-    except LedgerError as error:
-        raise LedgerError(
-            f"the release is written, in {path}, and charged, but the ledger could not record that it is whole "
-            f"({error}): run `sfumato ledger confirm` when it can"
-        ) from None
 
 
 def price(
@@ -226,18 +217,14 @@ class _Job:
 
     @contextmanager
     def charged(self, account: Account | None) -> Iterator[Reservation | None]:
-        """Spend before anything is read; a failure afterwards says what remains of it."""
+        """Spend before anything is read, as ``charging`` has it; nothing where there is no account."""
         if account is None:
             yield None
             return
         if not self.secret.protected:
             raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
-        reservation = account.reserve(self.request())
-        try:
+        with charged(account, self.request()) as reservation:
             yield reservation
-        except SfumatoError as error:
-            error.args = (f"{error}; {reservation.describe()}",)
-            raise
 
     def run(self, rows: Rows, charge: Reservation | None) -> Published:
         secret = self.secret if charge is None else self.secret.announced(charge.draw)

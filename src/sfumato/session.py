@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sfumato import accounting, check, location, noise
 from sfumato.budget import Quote, Request
 from sfumato.calibration import calibrate
+from sfumato.charging import charged
 from sfumato.domain import Domain
 from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.guarantee import Guarantee, Neighbours
@@ -37,7 +38,7 @@ from sfumato.mechanisms.median import Median
 from sfumato.mechanisms.mwem import MWEM
 from sfumato.mechanisms.weights import Weights
 from sfumato.mechanisms.workload import check_room, questions
-from sfumato.opened import Answer, Opened, charged, fingerprint, remaining, sealed
+from sfumato.opened import Answer, Opened, fingerprint, remaining, sealed
 from sfumato.pipeline import FROM_BOUNDS, Budget, account_of, source_of, table_of
 from sfumato.predicates import Predicate, parse
 from sfumato.rows import Rows, TableRows

@@ -1,7 +1,7 @@
 """Releases made in the background: what was agreed on, how far it is, and how it can be stopped.
 
 A job goes through ``pipeline.release_to`` with the ledger, as on the command line. It can be stopped where rows are
-read or written; what was reserved by then stays spent, and the message says so.
+read or written; its price stays spent once noise was drawn, is given back before that, and the message says which.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _SPENT = {  # while a release is made, and afterwards
     "unaccounted": ("No ledger is charged.",) * 2,
     "none": ("Nothing is spent so far.", "Nothing was spent."),
     "reserved": (
-        "The price is reserved. Stopping does not give it back once noise is drawn.",
+        "The price is reserved. Stopping gives it back, unless noise is drawn by then.",
         "The price was reserved and nothing was drawn: it stays spent until `sfumato ledger void` gives it back.",
     ),
     "drawn": ("The price is spent, since noise is drawn: stopping does not give it back.", "The price is spent."),
@@ -157,7 +157,7 @@ class Job:
             return "none"
         if self.state == "done":
             return "committed"
-        return "drawn" if self._reserved[0].drawn else "reserved"
+        return _became(self._reserved[0], running=self.state == "running")
 
     def facts(self) -> dict[str, Any]:
         """How far it is, for the page; nothing that tells how many rows there are, unless the guarantee allows it."""
@@ -213,6 +213,15 @@ class Job:
             return None
         same = {f.name: getattr(account, f.name) for f in fields(account)}
         return Agreed(**same, agreed=self.order.quotes, told=self._reserved.append)
+
+
+def _became(reservation: Reservation, *, running: bool) -> str:
+    """What became of a reservation, as a key of the sentences: given back if a job ended before it drew anything."""
+    if running or reservation.drawn:
+        return "drawn" if reservation.drawn else "reserved"
+    with contextlib.suppress(LedgerError):
+        return "none" if reservation.state() == "void" else "reserved"
+    return "reserved"
 
 
 def _reason(error: BaseException) -> str:
