@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato import leftovers
 from sfumato.engine import Local
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.mechanisms.components import Components
@@ -133,6 +134,17 @@ def test_a_data_frame_is_released_as_if_it_had_been_written_down(tmp_path, folde
     release_to(tmp_path / "here", rows, engine=Local(memory=MEMORY), **terms)
     assert_same(*(sf.load(tmp_path / name, allow_unprotected=True) for name in ("here", "there")))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["here", "there"]
+
+
+def test_what_a_release_needs_beside_it_is_held_while_it_is_made(tmp_path, folder):
+    frame, seen = session(None).read.parquet(str(folder / "0.parquet")), []
+    terms = {"schema": SCHEMA, "mechanism": CASES["sketch"][0], "guarantee": VALUE}
+    look = lambda _: seen.append({(one.kind, one.use) for one in leftovers.found(tmp_path)})  # noqa: E731
+    release_to(tmp_path / "r", frame, engine=Spark(memory=MEMORY), progress=look, **terms)
+    with leftovers.hidden(leftovers._named(tmp_path / "r", "partial"), "attempts"):
+        assert [(one.kind, one.use) for one in leftovers.found(tmp_path)] == [("attempts", "held")]
+    assert seen == [{("partial", "held"), ("copy", "held")}]
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
 
 
 @pytest.mark.parametrize("name", ["with space", "über", "100%20", "a+b#c"])

@@ -7,6 +7,7 @@ has answered is public and may be used for ever, its histogram included.
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Protocol, Self
