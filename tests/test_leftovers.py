@@ -89,7 +89,7 @@ def test_copies_of_raw_rows_and_what_tasks_wrote_are_found_too(tmp_path, capsys)
 def test_a_name_with_a_line_break_is_shown_in_one_line(tmp_path, capsys):
     left(tmp_path, name=".x\n\x1b[31m.partial-0123456789abcdef")
     main(["clean", str(tmp_path)])
-    assert capsys.readouterr().out.startswith(".x??[31m.partial-0123456789abcdef: 1 file, 5 bytes")
+    assert capsys.readouterr().out.startswith(r".x\u000a\u001b[31m.partial-0123456789abcdef: 1 file, 5 bytes")
 
 
 def test_a_release_that_is_under_way_is_never_touched(tmp_path):

@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
+from sfumato import plain
 from sfumato.commands.parsing import command, tell
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def _clean(options: Any) -> None:
         print("\n".join(map(_line, found)) or f"nothing is left of killed releases in {options.folder}")
     agreed = bool(left) and (options.yes or (not options.json and _agrees(len(left))))
     removed = [one for one in left if agreed and leftovers.remove(one)]
+    options.stands = "what was left was removed" if removed else None
     facts = [
         {"path": str(one.path), "holds": _HOLDS[one.kind].lower(), "files": one.files, "bytes": one.bytes}
         | {"use": one.use, "removed": one in removed}
@@ -51,9 +53,8 @@ def _clean(options: Any) -> None:
 
 
 def _line(one: "Leftover") -> str:
-    name = "".join(letter if letter.isprintable() else "?" for letter in one.path.name)
     files = f"{one.files} file{'' if one.files == 1 else 's'}, {one.bytes:,} bytes"
-    return f"{name}: {files}, {_HOLDS[one.kind]}; {_USE[one.use]}"
+    return f"{plain.line(one.path.name)}: {files}, {_HOLDS[one.kind]}; {_USE[one.use]}"
 
 
 def _agrees(count: int) -> bool:
