@@ -80,8 +80,8 @@ test-browser: $(VENV)/browser ## the tests of the studio in a real browser; need
 bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
 	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)
 
-figures: $(VENV)/base ## the figures that the documents quote
-	@$(BIN)/python benchmarks/figures.py
+figures: $(VENV)/dev ## the figures that the documents quote, to benchmarks/figures.md; ONLY="computed audits" for some, DATA=folder of the data sets
+	@$(BIN)/python benchmarks/figures.py $(ONLY) $(if $(DATA),--data $(DATA))
 
 results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (under 3 hours; NAME=all, QUICK=1, DATA=folder of the data sets)
 	@$(BIN)/sfumato reproduce $(or $(NAME),all) $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))

@@ -37,20 +37,25 @@ def machine() -> str:
     )
 
 
+def told(command: list[str]) -> str:
+    """What a script prints, shown as it comes; the end, if it fails."""
+    lines: list[str] = []
+    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own script
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+    if process.returncode != 0:
+        sys.exit(f"{command[0]} failed")
+    return "".join(lines)
+
+
 def main(only: list[str]) -> None:
     """Run the parts, show them as they come, and write the page if all were run."""
     load, start, page = os.getloadavg()[0], time.monotonic(), []
     for name in only or PARTS:
-        command = [sys.executable, str(HERE / f"{name}.py")]
-        lines: list[str] = []
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own script
-            assert process.stdout is not None
-            for line in process.stdout:
-                print(line, end="", flush=True)
-                lines.append(line)
-        if process.returncode != 0:
-            sys.exit(f"benchmarks/{name}.py failed")
-        page.append(f"## {PARTS[name]}\n\n`benchmarks/{name}.py`\n\n```\n{''.join(lines)}```\n")
+        text = told([str(HERE / f"{name}.py")])
+        page.append(f"## {PARTS[name]}\n\n`benchmarks/{name}.py`\n\n```\n{text}```\n")
     if only:
         return
     about = f"{machine()} Load average at the start {load:.2f}; {(time.monotonic() - start) / 60:.0f} minutes."
