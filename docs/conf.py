@@ -12,7 +12,7 @@ html_title = "sfumato"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "docstrings", "offline"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/results.md"]
+include_patterns = ["docs/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/*.md"]
 exclude_patterns = [".*", "site", "src", "tests", "dist", "demo-output", "reproduced", "playground"]  # not even walked
 
 myst_heading_anchors = 3

@@ -65,7 +65,7 @@ def test_the_published_constant_is_exceeded_from_three_columns_on(p):
 @pytest.mark.parametrize("p", [2, 3, 4, 5, 6, 8, 10])
 def test_the_triangle_stays_below_its_bound_and_comes_within_five_percent(p):
     found, bound = climbed(p, 1.0, 0.5), unit_moments.triangle(p, 1, "replace")
-    assert 0.95 * bound < found <= bound
+    assert 0.955 * bound < found <= bound
     assert bound == pytest.approx(math.sqrt(p * (p + 3) / 2))
 
 
