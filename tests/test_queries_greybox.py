@@ -1,5 +1,6 @@
 """Sessions replayed on every neighbour with the same outcomes: what moved is what is stated, and nothing else does."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -53,8 +54,8 @@ def agreeing(counts, guarantee, secret):
     return session(live), live.rows, live.candidates
 
 
-def synthesising(counts, guarantee, secret):
-    recipe = MWEM(workload=marginals(DOMAIN, 1), rounds=3, selection="exponential")
+def synthesising(counts, guarantee, secret, selection="exponential"):
+    recipe = MWEM(workload=marginals(DOMAIN, 1), rounds=3, selection=selection)
     made = recipe.prepare(DOMAIN, guarantee).make(counts, LEVEL, secret)
     return made.selected, made.rows, made.histogram.weights.tolist()
 
@@ -125,6 +126,14 @@ def test_mwem_moves_scores_and_partitions_as_stated(pair):
     far = 2 if pair == "replace" else 1
     counted = {"row count": 1} if pair == "add-remove" else {}
     assert moves(synthesising, pair) == {"selected partition": far, "measured partition": far} | counted
+
+
+@pytest.mark.parametrize("selection", ["permute-and-flip", "noisy-max"])
+def test_every_way_of_selecting_is_replayed(selection):
+    """What was selected is the same for all neighbours, and so is all that follows from it."""
+    found = moves(functools.partial(synthesising, selection=selection), "replace")
+    assert found["selected partition"] >= 2
+    assert found["measured partition"] == 2
 
 
 @pytest.mark.parametrize("pair", ["replace", "add-remove"])

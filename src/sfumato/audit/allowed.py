@@ -126,6 +126,7 @@ _MEASURES: dict[str, Callable[[Floats, Draw], float]] = {
     "gaussian": lambda moved, draw: float(np.square(moved / draw.scale).sum()),
     "response": lambda moved, _: float(np.count_nonzero(moved)),
     "choice": lambda moved, draw: float(moved.max()) * 2.0**-draw.options,
+    "flips": lambda moved, _: float(moved.max()),
 }
 
 

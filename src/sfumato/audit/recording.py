@@ -18,11 +18,11 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import choices, noise
+from sfumato import choices, noise, selecting
 from sfumato.secret import Context, Secret, Words
 
 Integers = NDArray[np.int64]
-Law = Literal["laplace", "gaussian", "response", "choice"]
+Law = Literal["laplace", "gaussian", "response", "choice", "flips"]
 Place = tuple[str, ...]
 
 _patching = threading.RLock()
@@ -33,7 +33,7 @@ class Draw:
     """One draw of noise.
 
     place    : the parameters and positions that its stream belongs to; the first word names the mechanism's stage.
-    scale    : of the noise in steps; the epsilon of an answer; the rate of a choice.
+    scale    : of the noise in steps; the epsilon of an answer; the rate of a choice, or of permute-and-flip's coins.
     options  : how many answers there are, or the bits of a choice's scores.
     fed      : the integers that got the noise, were answered, or were the scores.
     came     : what came of them.
@@ -159,12 +159,15 @@ def running() -> Iterator[None]:
     """While it lasts, draws from a tape's streams are told to the tape; all other streams are drawn from as ever."""
     with _patching:
         honest = noise.laplace, noise.gaussian, choices.respond, choices.choose
+        coins = selecting.permute_and_flip
         noise.laplace, noise.gaussian = _added("laplace", honest[0]), _added("gaussian", honest[1])
         choices.respond, choices.choose = _responding(honest[2]), _choosing(honest[3])
+        selecting.permute_and_flip = _flipping(coins)
         try:
             yield
         finally:
             noise.laplace, noise.gaussian, choices.respond, choices.choose = honest
+            selecting.permute_and_flip = coins
 
 
 def _added(law: Law, honest: Any) -> Any:
@@ -195,3 +198,15 @@ def _choosing(honest: Any) -> Any:
         return int(words.settled("choice", rate, bits, np.array(scores, np.int64), chosen)[0])
 
     return choose
+
+
+def _flipping(honest: Any) -> Any:
+    def flip(words: Any, scores: Any, *, epsilon: float, sensitivity: int, monotone: bool = False) -> int:
+        terms = {"epsilon": epsilon, "sensitivity": sensitivity, "monotone": monotone}
+        if not isinstance(words, _Stream):
+            return cast("int", honest(words, scores, **terms))
+        chosen = np.array([honest(words.words, scores, **terms)])
+        rate = selecting._rate(epsilon, sensitivity, monotone)
+        return int(words.settled("flips", rate, 0, np.array(scores, np.int64), chosen)[0])
+
+    return flip
