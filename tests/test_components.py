@@ -401,3 +401,17 @@ def test_a_row_norm_clip_needs_the_record_as_unit():
     schema = Schema([Real("a", 0, 1), Real("b", 0, 1)], norm="l2", norm_bound=1.0)
     with pytest.raises(ParameterError, match="unit='record'"):
         prepare(schema, kind="attribute")
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_narrow_column_beside_a_very_wide_one_can_be_released(noise):
+    """Rounding the wide one is longer than the narrow one: a ball of that length says more than a product holds."""
+    schema = Schema([Real("wide", 0, 1e60), Flag("narrow")], norm="l2", norm_bound=3.0)
+    promise = Guarantee(epsilon=1.0, delta=0.0 if noise == "laplace" else 1e-6)
+    prepared = Components(dimension=1, noise=noise).prepare(schema, promise)
+    for components in (np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]])):
+        stage = prepared.second_stage(components)
+        assert stage.reach <= 2.0**53
+        rows = TableRows(open_table(pa.table({"wide": [0.0, 1e60], "narrow": [True, False]}), schema), schema)
+        (block,) = stage.run(rows, 1.0, Secret.for_testing(1)).blocks
+        assert np.isfinite(block).all()

@@ -136,8 +136,10 @@ def _fixed_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projectio
 
     change = effective_change(schema, guarantee)
     exact = one_row(change)
-    if (change.radius or 0.0) >= float(projection.ranges.max()):
-        exact = min(exact, one_row(Change.box()))  # rows stay within their bounds, whatever the ball
+    # Rows stay within their bounds, whatever the ball; and beside a very wide column, whose rounding alone is longer
+    # than a narrow one, a ball says more than the exact product can hold.
+    if (change.radius or 0.0) >= float(projection.ranges.max()) or exact > 2.0**lattice.EXACT_BITS:
+        exact = min(exact, one_row(Change.box()))
     return exact * (guarantee.group if recipe.order == 1 else math.sqrt(guarantee.group)) * (1 + 1e-15)
 
 
