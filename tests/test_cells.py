@@ -97,8 +97,9 @@ def test_a_category_beyond_what_doubles_tell_apart_is_refused_from_every_type_bu
     for data in [*frames, written(frames[0], tmp_path / "a.parquet"), written(frames[1], tmp_path / "b.parquet")]:
         with pytest.raises(SchemaError, match="store the column as text") as caught:
             open_table(data, schema).check_types(schema)
-        complaints.add(str(caught.value).count("\n"))
-    assert complaints == {0}
+        complaints.add(str(caught.value))
+    assert len(complaints) == 1  # the type depends on whether a cell is missing, so that no word may depend on it
+    assert "\n" not in complaints.pop()
     texts = pd.DataFrame({"x": [str(values[0]), None]})
     for data in (texts, written(texts, tmp_path / "c.parquet"), as_csv(texts.assign(y=0), tmp_path / "d.csv")):
         assert encoded(data, schema).tolist() == [[1, 0], [0, 0]]

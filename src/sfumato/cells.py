@@ -102,20 +102,20 @@ def check(kind: pa.DataType, column: DataColumn) -> None:
     elif isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _KNOWN_EXTENSIONS:
         check(kind.storage_type, column)
     elif _is_count(kind):
-        check_numbers(kind, column)
+        check_numbers(column)
     elif not (types.is_null(kind) or is_text(kind) or types.is_fixed_size_binary(kind)):
         raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
 
 
-def check_numbers(kind: pa.DataType | str, column: DataColumn) -> None:
+def check_numbers(column: DataColumn) -> None:
     """Refuse a category whose values a floating number may confuse: one missing cell makes whole numbers floating.
 
-    ``kind``: a type of numbers, or of cells of any type: what such a column holds is a column of numbers but for a
-    cell, and a refusal that depended on it would tell of that cell.
+    For columns of numbers, and of cells of any type: such a column is one of numbers but for a cell, and a refusal that
+    depended on it would tell of that cell. So would one that names the type, whole or floating.
     """
     if isinstance(column, Category) and any(_EXACT <= abs(number) < math.inf for number in _numbers(column)):
         raise SchemaError(
-            f"the column {column.name!r} is of type {kind} in the data, and a value of the category is 2^53 or more, "
+            f"the column {column.name!r} is not one of texts in the data, and a value of the category is 2^53 or more, "
             "which only columns of texts keep whatever cell is missing: store the column as text"
         )
 

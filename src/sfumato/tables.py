@@ -74,7 +74,7 @@ class Table:
             for kind in self.types_of(column.name):
                 cells.check(kind, column)
             if column.name in self.untyped:
-                cells.check_numbers("object", column)
+                cells.check_numbers(column)
 
     def blocks(self, columns: Sequence[str], rows: int) -> Batches:
         """The named columns in blocks of exactly ``rows`` rows, the last one shorter, however the source is laid out.
