@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark test-browser docs bench figures results peers clean
+.PHONY: help demo test lint types slow spark test-browser docs bench figures refute results peers clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -82,6 +82,9 @@ bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results
 
 figures: $(VENV)/dev ## the figures that the documents quote, to benchmarks/figures.md; ONLY="computed audits" for some, DATA=folder of the data sets
 	@$(BIN)/python benchmarks/figures.py $(ONLY) $(if $(DATA),--data $(DATA))
+
+refute: $(VENV)/dev ## search neighbours that lose more than is claimed (SECONDS=120, SEED=1, ONLY=line; RECORD=1: to docs/refute.md)
+	@$(BIN)/python -m refute --seconds $(or $(SECONDS),120) --seed $(or $(SEED),1) $(if $(ONLY),--only "$(ONLY)") $(if $(RECORD),--record)
 
 results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (under 3 hours; NAME=all, QUICK=1, DATA=folder of the data sets)
 	@$(BIN)/sfumato reproduce $(or $(NAME),all) $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))

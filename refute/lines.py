@@ -1,0 +1,172 @@
+"""The lines of the table: how contests of each mechanism are drawn."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from numpy.random import Generator
+
+from refute import graphs, questions, released, schemas
+from refute.luck import chance, pick
+from refute.pairs import Neighbourhood
+from refute.released import Released, contest, family_of, public_seed
+from refute.schemas import Terms
+from refute.search import Line
+from sfumato.columns import Category, Real
+from sfumato.guarantee import Change, Guarantee
+from sfumato.mechanisms.chosen import ChosenSketch
+from sfumato.mechanisms.components import Components
+from sfumato.mechanisms.covariance import Covariance
+from sfumato.mechanisms.distances import NoisyDistances
+from sfumato.mechanisms.responses import RandomizedResponse
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.mechanisms.synthetic import Synthetic
+from sfumato.schema import Schema
+
+Drawn = Callable[..., Any]
+
+
+def lines() -> list[Line]:
+    """All lines."""
+    drawn = list[tuple[str, Drawn]]()
+    for noise in ("laplace", "gaussian"):
+        for name, draw in _NOISY.items():
+            drawn.append((f"{name}, {noise}", partial(draw, noise=noise)))
+    drawn += _OTHERS.items()
+    made = [Line(name, draw) for name, draw in sorted(drawn, key=lambda pair: pair[0].lower())]
+    return [*made, Line("reading a table", released.missing_cell)]
+
+
+def _around(luck: Generator, of: Schema, noise: str, **more: Any) -> Neighbourhood:
+    asked = {name: more.pop(name) for name in ("whole", "comes", "grouped") if name in more}
+    return Neighbourhood(schema=of, guarantee=schemas.promise(luck, of, noise, **asked), **more)
+
+
+def _sketch(luck: Generator, *, noise: Any) -> Released:
+    of = schemas.schema(luck, Terms())
+    recipe = Sketch(noise=noise, seed=public_seed(luck), **family_of(luck, of.encoding.dim))
+    return contest(luck, recipe, _around(luck, of, noise, least=1))
+
+
+def _fresh(luck: Generator) -> Released:
+    of, noise = schemas.schema(luck, Terms()), pick(luck, ("laplace", "gaussian", "gaussian", "gaussian"))
+    families = ("gaussian",) if noise == "laplace" else ("gaussian", "orthonormal")
+    radius = pick(luck, (0.01, 0.3, 1.0, 2.0)) * float(pick(luck, of.encoding.ranges.tolist()))
+    promise = Guarantee(epsilon=pick(luck, (0.7, 5.0)), delta=1e-3, change=Change.l2(radius), projection="fresh")
+    given = family_of(luck, of.encoding.dim, families=families) | {"noise": noise}
+    given["dimension"] = min(given["dimension"], 2)
+    around = Neighbourhood(schema=of, guarantee=promise, least=1)
+    return contest(luck, Sketch(**given), around)
+
+
+def _chosen(luck: Generator, *, noise: Any) -> Released:
+    of = schemas.schema(luck, Terms())
+    drawn = schemas.promise(luck, of, noise)
+    # With a delta the two parts are composed by a library, which takes a second or more: few promises, then.
+    few = {"delta": 0.0} if noise == "laplace" else {"epsilon": 1.0, "delta": 1e-3}
+    around = Neighbourhood(schema=of, guarantee=replace(drawn, **few), least=2, most=5)
+    given = family_of(luck, of.encoding.dim, families=("gaussian", "rademacher", "sparse", "achlioptas"))
+    inner = Sketch(noise=noise, dimension=1, projection=given["projection"], seed=public_seed(luck))
+    choice = around.guarantee.epsilon * pick(luck, (0.1, 0.5, 0.9) if noise == "laplace" else (0.5,))
+    return contest(luck, ChosenSketch(choice=choice, candidates=(1, 2, 3), sketch=inner), around)
+
+
+def _components(luck: Generator, *, noise: Any) -> Released:
+    of = schemas.schema(luck, Terms())
+    dimension = int(luck.integers(1, of.encoding.dim + 1))
+    recipe = Components(dimension=dimension, noise=noise, split=pick(luck, (0.3, 0.05, 0.8)))
+    return contest(luck, recipe, _around(luck, of, noise, least=1))
+
+
+def _covariance(luck: Generator, *, noise: Any) -> Released:
+    of = schemas.schema(luck, Terms())
+    recipe = Covariance(noise=noise, centred=chance(luck, 0.5))
+    around = _around(luck, of, noise, comes=True)
+    return contest(luck, recipe, around if around.guarantee.neighbours == "add-remove" else _some(around))
+
+
+def _scatter(luck: Generator) -> Released:
+    of = schemas.schema(luck, Terms())
+    comes = chance(luck, 0.7)
+    epsilon, delta = (pick(luck, (0.7, 5.0)), pick(luck, (1e-6, 1e-3))) if comes else (1.0, 1e-3)
+    promise = Guarantee(epsilon=epsilon, delta=delta, neighbours="add-remove" if comes else "replace")
+    recipe = Covariance(noise="sketch", rows=pick(luck, (1, 5, 40)) if comes else 5, centred=chance(luck, 0.5))
+    around = Neighbourhood(schema=of, guarantee=promise, most=8, least=0 if comes else 1)
+    return contest(luck, recipe, around)
+
+
+def _some(around: Neighbourhood) -> Neighbourhood:
+    """The same with at least one row, where their number is public."""
+    return replace(around, least=1)
+
+
+def _synthetic(luck: Generator, *, noise: Any) -> Released:
+    of = schemas.schema(luck, Terms(clips=(None, None, "l2")))
+    label, kind = _label(luck, of)
+    shown = kind == "classes" and chance(luck, 0.3)
+    centring = pick(luck, ("best", "private", "public"))
+    normalise = pick(luck, (None, None, "once", "never", *(() if centring == "public" else ("twice",))))
+    split = pick(luck, ("best", "paper")) if centring == "private" else "best"
+    recipe = Synthetic(
+        noise=noise,
+        dimension=pick(luck, (None, 1, 2)),
+        label=label,
+        kind=kind,
+        counts="public" if shown else "private",
+        centring=centring,
+        normalise=normalise,
+        split=split,
+        label_weight=pick(luck, (1.0, 0.0625, 4.0, 0.5)),
+        rows=1,
+        seed=public_seed(luck),
+    )
+    around = _around(luck, of, noise, whole=True, comes=not shown, kept=(label,) if shown and label else ())
+    return contest(luck, recipe, around if around.guarantee.neighbours == "add-remove" else _some(around))
+
+
+def _label(luck: Generator, of: Schema) -> tuple[str | None, Any]:
+    if len(of.data_columns) < 2 or chance(luck, 0.3):
+        return None, "values"
+    column = pick(luck, of.data_columns)
+    if isinstance(column, Real):
+        return column.name, "values"
+    return column.name, "classes" if isinstance(column, Category) else pick(luck, ("classes", "values"))
+
+
+def _responses(luck: Generator) -> Released:
+    flags = chance(luck, 0.2)
+    of = schemas.schema(luck, Terms(kinds=("flag",) if flags else ("flag", "category"), clips=(None,)))
+    if flags:  # of weight 1, so that a change in the l1 norm counts them
+        of = replace(of, columns=tuple(replace(column, weight=1.0) for column in of.data_columns))
+    noise = pick(luck, ("laplace", "gaussian"))  # without a delta, or with one
+    return contest(luck, RandomizedResponse(), _around(luck, of, noise, least=1))
+
+
+def _distances(luck: Generator, *, noise: Any) -> Released:
+    of = schemas.schema(luck, Terms())
+    return contest(luck, NoisyDistances(noise=noise), _around(luck, of, noise, least=2))
+
+
+_NOISY: dict[str, Drawn] = {
+    "Sketch": _sketch,
+    "ChosenSketch": _chosen,
+    "Components": _components,
+    "Covariance": _covariance,
+    "Synthetic": _synthetic,
+    "NoisyDistances": _distances,
+    "EdgeNoise": graphs.edge_noise,
+}
+_OTHERS: dict[str, Drawn] = {
+    "Sketch, fresh projection": _fresh,
+    "Covariance, sketch": _scatter,
+    "RandomizedResponse": _responses,
+    "GraphSketch": graphs.graph_sketch,
+    "EdgeResponse": graphs.edge_response,
+    "Counting": questions.counting,
+    "SparseVector": questions.sparse_vector,
+    "Weights": questions.weights,
+    "Median": questions.median,
+    "Median, as printed": questions.median_as_printed,
+    "MWEM": questions.mwem,
+}
