@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark test-browser docs bench figures refute results peers clean
+.PHONY: help demo test lint types slow spark test-browser docs bench figures refute results peers mutants clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -91,5 +91,12 @@ results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (u
 
 peers: .venv-peers/done ## SmartNoise, six gigabytes with its libraries, for its lines in the tables of `make results`
 
+$(VENV)/mutants: $(VENV)/dev
+	@$(PIP) install -e '.[dev,mutants]'
+	@touch $@
+
+mutants: $(VENV)/mutants ## whether tests notice small wrong changes of the code that carries privacy (MINUTES=60, COUNT=300, SEED=22, ONLY="noise loss", RECORD=1, FRESH=1)
+	@nice $(BIN)/python mutants/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(FRESH),--fresh)
+
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench .venv-peers demo-output playground site .mypy_cache .ruff_cache
+	@rm -rf $(VENV) .venv-bench .venv-peers demo-output playground site .mypy_cache .ruff_cache .mutants

@@ -1,0 +1,246 @@
+"""Mutants: small wrong changes of the modules that carry privacy, and whether a test notices each.
+
+Usage: make mutants [COUNT=300] [SEED=22] [MINUTES=60] [ONLY="noise profile"] [RECORD=1] [FRESH=1]
+
+The sample is the COUNT mutants of lowest hash with the seed, so a change of one line leaves the others in it. For each,
+the tests that run its line are run, in a fork that sees a changed copy of the package: those of the module's own file
+first, quick ones first, until one fails or SECONDS of them have passed. What is known is kept in .mutants/, and a run
+that was stopped goes on from there; a verdict is found again when the module, or the test that gave it, has changed.
+Mutants that change nothing that can be observed are listed in equivalent.toml, each with its reason.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import tempfile
+import time
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import covering
+import forking
+from mutations import Mutant, mutants_of
+
+HERE, ROOT = Path(__file__).parent, forking.ROOT
+KEPT = ROOT / ".mutants"
+PAGE = ROOT / "docs" / "mutants.md"
+GOAL = 0.95
+MODULES = (  # in the order of docs/architecture.md, with all mechanisms at the end
+    *(
+        "ball",
+        "profile",
+        "pld",
+        "loss",
+        "calibration",
+        "lattice",
+        "secret",
+        "noise",
+        "choices",
+        "selecting",
+        "spectral",
+    ),
+    *("projection", "directions", "recorded", "accounting", "conversion", "budget", "ledger"),
+)
+AFTER = {"fitting"}  # a mechanism's part that sees published numbers only
+
+
+def files() -> list[str]:
+    """The files that are mutated, within the package."""
+    mechanisms = (p.stem for p in sorted((forking.PACKAGE / "mechanisms").glob("*.py")))
+    return [
+        *(f"{name}.py" for name in MODULES),
+        *(f"mechanisms/{name}.py" for name in mechanisms if name not in AFTER | {"__init__"}),
+    ]
+
+
+def sample(count: int, seed: int) -> list[Mutant]:
+    """The first mutants in the order of a hash with the seed; one for each constant."""
+    made: dict[tuple[str, int, int, str], tuple[str, Mutant]] = {}
+    for file in files():
+        for mutant in mutants_of(file, (forking.PACKAGE / file).read_text(encoding="utf-8")):
+            rank = hashlib.sha256(f"{seed}\n{mutant.key}".encode()).hexdigest()
+            place = (file, mutant.start, mutant.end, mutant.change if mutant.kind != "constant" else "")
+            made[place] = min(made.get(place, (rank, mutant)), (rank, mutant), key=lambda pair: pair[0])
+    return [mutant for _, mutant in sorted(made.values(), key=lambda pair: pair[0])][:count]
+
+
+def equivalents() -> dict[tuple[str, ...], str]:
+    """The mutants that no test can tell from the original, with reasons."""
+    entries = tomllib.loads((HERE / "equivalent.toml").read_text(encoding="utf-8"))["mutant"]
+    return {(e["file"], e["function"], e["line"], e["change"]): e["reason"] for e in entries}
+
+
+def named(mutant: Mutant) -> tuple[str, ...]:
+    """How equivalent.toml names a mutant."""
+    return (mutant.file, mutant.function, mutant.line, mutant.change)
+
+
+class Chosen:
+    """A plugin of pytest: only these tests, in this order; and the first that failed."""
+
+    def __init__(self, tests: list[str], found: Path) -> None:
+        self.order, self.found = {test: i for i, test in enumerate(tests)}, found
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Choose and sort."""
+        items[:] = sorted((i for i in items if i.nodeid in self.order), key=lambda i: self.order[i.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Write which test runs, in case that it never ends."""
+        self.found.write_text(nodeid, encoding="utf-8")
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """A file that cannot be imported any more is a failure as well."""
+        if report.failed:
+            self.found.write_text(report.nodeid, encoding="utf-8")
+
+
+@dataclass(slots=True)
+class Trials:
+    """The verdicts, and how they are found."""
+
+    copy: forking.Copy
+    map: covering.Map
+    seconds: float
+    state: dict[str, Any] = field(default_factory=dict)
+    _digests: dict[Path, str] = field(default_factory=dict)
+
+    def digest(self, path: Path) -> str:
+        """The hash of a file, computed once."""
+        return self._digests.setdefault(path, covering.digest([path]) if path.is_file() else "")
+
+    def known(self, mutant: Mutant) -> bool:
+        """Whether the kept verdict still holds."""
+        kept = self.state.get(mutant.key)
+        return kept is not None and kept["of"] == self._of(mutant, kept["by"])
+
+    def _of(self, mutant: Mutant, by: str) -> str:
+        """What a verdict depends on: the module and the test that failed; all tests that there were, if none did."""
+        if by:
+            return self.digest(forking.PACKAGE / mutant.file) + self.digest(ROOT / by.partition("::")[0])
+        tests = sorted(self.map.of(mutant.file, mutant.first, mutant.last, static=mutant.static))
+        alike = [self.digest(ROOT / name) for name in sorted({test.partition("::")[0] for test in tests})]
+        whole = "\n".join([self.digest(forking.PACKAGE / mutant.file), *tests, *alike, str(self.seconds)])
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+    def find(self, mutant: Mutant) -> dict[str, Any]:
+        """Run tests until one fails; the verdict, which is kept."""
+        start, by = time.monotonic(), ""
+        text = (forking.PACKAGE / mutant.file).read_text(encoding="utf-8")
+        with self.copy.changed(mutant.file, mutant.apply(text)):
+            for tests in self._batches(mutant):
+                by = self._first_failure(tests)
+                if by:
+                    break
+        verdict = {"by": by, "of": self._of(mutant, by), "seconds": round(time.monotonic() - start, 1)}
+        self.state[mutant.key] = verdict
+        (KEPT / "results.json").write_text(json.dumps(self.state, indent=0), encoding="utf-8")
+        return verdict
+
+    def _batches(self, mutant: Mutant) -> list[list[str]]:
+        """What caught it before; the module's own tests and others, a few seconds of each; then the rest in time."""
+        tests = self.map.of(mutant.file, mutant.first, mutant.last, static=mutant.static)
+        before, own = self.state.get(mutant.key, {}).get("by", ""), covering.own(mutant.file)
+        batches: list[list[str]] = [[before] if before in tests else [], [], [], []]
+        spent = [0.0, 0.0]
+        for test in (t for t in tests if t != before):
+            other = not test.startswith(own)
+            cost = self.map.seconds[test] + 0.01
+            if sum(spent) + cost <= self.seconds:
+                spent[other] += cost
+                batches[3 if spent[other] > 3 else 2 if other else 1].append(test)
+        return [batch for batch in batches if batch]
+
+    def _first_failure(self, tests: list[str]) -> str:
+        """The test that failed, or did not end, or could not be imported; empty if all passed."""
+        found = KEPT / "running"
+        found.write_text("(start)", encoding="utf-8")
+        plugins = [Chosen(tests, found), forking.Limits(lambda test: 10 + 10 * self.map.seconds.get(test, 1))]
+        paths = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        limit = 120 + 30 * sum(self.map.seconds[test] for test in tests)
+        ended = forking.fork(self.copy, KEPT / "output", lambda: forking.pytest(["-x", *paths], plugins), limit=limit)
+        return "" if ended.code == 0 else found.read_text(encoding="utf-8")
+
+
+def table(mutants: list[Mutant], trials: Trials, alike: dict[tuple[str, ...], str]) -> tuple[list[str], float]:
+    """The verdicts by module, as a table; and the share of those caught among those that can be."""
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for mutant in mutants:
+        if mutant.key in trials.state or named(mutant) in alike:
+            column = 2 if named(mutant) in alike else 1 if trials.state[mutant.key]["by"] else 3
+            for name in (mutant.file.removesuffix(".py"), "all"):
+                counts[name][0] += 1
+                counts[name][column] += 1
+    rows = [file.removesuffix(".py") for file in files()]
+    lines = ["| module | mutants | caught | equivalent | survived |", "|---|---|---|---|---|"]
+    lines += [f"| {name} | {' | '.join(map(str, counts[name]))} |" for name in [*rows, "all"] if name in counts]
+    tried, caught, same, _ = counts["all"]
+    return lines, caught / max(1, tried - same)
+
+
+def record(lines: list[str], share: float, seed: int) -> None:
+    """Write the table into its page."""
+    text = PAGE.read_text(encoding="utf-8")
+    said = f"Seed {seed}: {share:.1%} of the mutants that are not equivalent were caught."
+    made = "\n".join(["<!-- table -->", said, "", *lines, "<!-- end of table -->"])
+    written = re.sub(r"<!-- table -->.*<!-- end of table -->", lambda _: made, text, flags=re.DOTALL)
+    PAGE.write_text(written, encoding="utf-8")
+
+
+def say(text: str) -> None:
+    """Print now."""
+    print(text, flush=True)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Try the sample, show what survived, and the table."""
+    end = time.monotonic() + 60 * arguments.minutes
+    KEPT.mkdir(exist_ok=True)
+    kept, alike = KEPT / "results.json", equivalents()
+    state = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() and not arguments.fresh else {}
+    mutants = [m for m in sample(arguments.count, arguments.seed) if not arguments.only or _within(m, arguments.only)]
+    forking.load()
+    with tempfile.TemporaryDirectory() as folder:
+        trials = Trials(forking.Copy(Path(folder)), covering.Map(KEPT / "map", files()), arguments.seconds, state)
+        trials.map.gather(trials.copy, say)
+        left = [m for m in mutants if named(m) not in alike and not trials.known(m)]
+        say(f"{len(mutants)} mutants, {len(left)} to try")
+        while left and time.monotonic() < end:
+            mutant = left.pop(0)
+            verdict = trials.find(mutant)
+            by, where = verdict["by"], f"{mutant.file}:{mutant.first} {mutant.change}"
+            say(f"{'caught' if by else 'SURVIVED'} {where} ({by.partition('::')[2] or by}, {verdict['seconds']} s)")
+    return _close(mutants, len(left), trials, alike, arguments)
+
+
+def _within(mutant: Mutant, only: list[str]) -> bool:
+    return Path(mutant.file).stem in only or mutant.file.removesuffix(".py") in only
+
+
+def _close(mutants: list[Mutant], left: int, trials: Trials, alike: dict[tuple[str, ...], str], arguments: Any) -> int:
+    """Show survivors and the table; whether enough were caught."""
+    for mutant in mutants:
+        if named(mutant) not in alike and trials.state.get(mutant.key, {}).get("by") == "":
+            say(f"survivor: {mutant.file}:{mutant.first} in {mutant.function}\n  {mutant.line}\n  {mutant.change}")
+    lines, share = table(mutants, trials, alike)
+    say("\n".join([*lines, f"{share:.1%} caught" + (f"; {left} not tried yet: run it again" if left else "")]))
+    if arguments.record and not left and not arguments.only:
+        record(lines, share, arguments.seed)
+    return 0 if share >= GOAL else 1
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=22)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of tests for one mutant")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--fresh", action="store_true")
+    sys.exit(main(parser.parse_args()))
