@@ -1,0 +1,106 @@
+"""What mechanisms share that answer questions: counts, moves, and settings."""
+
+import numpy as np
+import pytest
+
+from sfumato.columns import Flag
+from sfumato.domain import Domain
+from sfumato.errors import ParameterError
+from sfumato.guarantee import Guarantee
+from sfumato.mechanisms import asked, mwem, workload
+from sfumato.mechanisms.counting import Counting
+from sfumato.mechanisms.mwem import MWEM
+from sfumato.mechanisms.threshold import Scales, SparseVector
+from sfumato.mechanisms.weights import MOST_POSITIVES, Weights
+from sfumato.mechanisms.workload import Partition
+from sfumato.schema import Schema
+from sfumato.secret import Secret
+
+DOMAIN = Domain.of(Schema((Flag("a"), Flag("b"))))
+REPLACE, ADD = Guarantee(epsilon=1.0), Guarantee(epsilon=1.0, neighbours="add-remove")
+
+
+@pytest.mark.parametrize("counts", [[1.0, 2, 3, 4], [1, 2, 3], [[1, 2, 3, 4]], [1, 2, 3, -1], [2**53, 1, 0, 0]])
+def test_what_is_no_histogram_is_refused(counts):
+    with pytest.raises(ParameterError, match="histogram"):
+        asked.checked_counts(counts, DOMAIN)
+
+
+def test_a_histogram_of_as_many_rows_as_doubles_count_is_taken():
+    assert asked.checked_counts([2**53, 0, 0, 0], DOMAIN).tolist() == [2**53, 0, 0, 0]
+    assert asked.checked_counts(np.zeros(4, np.uint8), DOMAIN).dtype == np.int64
+
+
+def test_there_is_at_least_one_row_to_divide_by():
+    nobody = np.zeros(4, np.int64)
+    noises = asked.Noises(Secret.for_testing(1), "x")
+    assert asked.rows_known(REPLACE, nobody, noises, None) == 1
+    known = {asked.rows_known(ADD, nobody, noises, 50.0) for _ in range(20)}
+    assert min(known) == 1
+    assert max(known) > 1
+    assert asked.rows_known(REPLACE, np.full(4, 3), noises, None) == 12
+
+
+def test_every_step_has_noise_of_its_own():
+    noises = asked.Noises(Secret.for_testing(1), "x")
+    zero = np.zeros(4, np.int64)
+    drawn = {tuple(noises.added("same", zero, 2.0**20).tolist()) for _ in range(10)}
+    assert len(drawn) == 10
+
+
+def test_questions_that_nobody_answers_move_one_at_least():
+    assert Counting.of(DOMAIN, np.zeros((2, 4), bool), "replace").move == 1
+    assert Counting.of(DOMAIN, np.ones((2, 4), bool), "replace").move == 1
+    assert Counting.of(DOMAIN, np.ones((2, 4), bool), "add-remove").move == 2
+    assert Counting.of(DOMAIN, np.eye(4, dtype=bool), "replace").move == 2
+    assert Counting.of(DOMAIN, np.eye(4, dtype=bool), "add-remove").move == 1
+
+
+def test_counts_get_noise_for_all_that_one_unit_moves():
+    prepared = Counting(questions=3).prepare(Guarantee(epsilon=1.0, group=2))
+    assert prepared.sensitivity == 6
+    assert prepared.scale(2.0) == 12.0
+    assert prepared.loss(2.0).delta(0.5) == 0
+
+
+def test_suggested_settings_are_those_of_the_scan():
+    made = Weights.suggested(10_000, 1.0)
+    assert (made.updates, made.threshold) == (44, 500)
+    assert Weights.suggested(10**13, 1.0).updates == MOST_POSITIVES
+
+
+@pytest.mark.parametrize("positives", [0, -1, 1.5, MOST_POSITIVES + 1])
+def test_numbers_of_positives_that_make_no_sense_are_refused(positives):
+    with pytest.raises(ParameterError, match="positives"):
+        SparseVector(threshold=5, positives=positives)
+
+
+@pytest.mark.parametrize(("positives", "monotone", "factor"), [(1, False, 2), (4, False, 8), (4, True, 4)])
+def test_the_two_parts_of_a_comparison_are_shared_as_is_best(positives, monotone, factor):
+    """Variances 1/e1^2 and c^2/e2^2 together are least where e2/e1 = c^(2/3)."""
+    scales, cost = Scales.of(2.0, positives, 3, monotone=monotone)
+    first, second = 3 / scales.threshold, factor * 3 / scales.query
+    assert second / first == pytest.approx(factor ** (2 / 3), rel=1e-12)
+    assert first + second == pytest.approx(2.0, rel=1e-12)
+    assert cost == pytest.approx(2.0, rel=1e-12)
+
+
+def test_one_round_is_a_run():
+    parts = (Partition.question(np.array([True, False, False, True]), DOMAIN),)
+    prepared = MWEM(workload=parts, rounds=1).prepare(DOMAIN, REPLACE)
+    assert prepared.parts(1.0).selecting == 0.5
+    assert MWEM(workload=parts, rounds=4).prepare(DOMAIN, REPLACE).parts(1.0).selecting == 0.125
+    assert MWEM(workload=parts, rounds=mwem._MOST_ROUNDS).rounds == 2**14
+    with pytest.raises(ParameterError, match="rounds"):
+        MWEM(workload=parts, rounds=2**14 + 1)
+
+
+def test_a_workload_holds_a_gigabyte():
+    assert workload.MOST * 8 == 2**30
+
+
+def test_marginals_tell_combinations_apart():
+    made = Partition.marginal(DOMAIN, ["a", "b"])
+    assert made.parts == 4
+    assert sorted(made.labels.tolist()) == [0, 1, 2, 3]
+    assert Partition.marginal(DOMAIN, ["a"]).totals([1, 2, 4, 8]).sum() == 15

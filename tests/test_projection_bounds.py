@@ -1,0 +1,65 @@
+"""Sensitivities of integer projections, to 40 digits where a bound is not a sum of integers."""
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from sfumato import projection
+from sfumato.guarantee import Change
+from sfumato.projection import Projection
+from sfumato.spectral import norm_bound
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_balls_are_rounded_up_past_every_product(order):
+    """Many columns: the radius, with the rounding of inputs, times a certified norm, times sqrt(k) for the l1 norm."""
+    lattice = Projection(family="gaussian", dim_in=9, dim_out=20, seed=3).on_lattice(1.0)
+    norm = norm_bound(lattice.entries * (1 / lattice.step)[:, None])
+    with mp.workdps(40):
+        for radius in np.linspace(0.1, 3.0, 60).tolist():
+            longer = mp.mpf(radius) + mp.mpf(lattice.rounding_growth(2))
+            truth = longer * mp.mpf(norm) * (mp.sqrt(20) if order == 1 else 1)
+            found = lattice.sensitivity(Change.l2(radius), order)
+            assert truth <= found <= truth * (1 + mp.mpf(2) ** -40)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_l1_balls_are_rounded_up_past_every_product(order):
+    lattice = Projection(family="gaussian", dim_in=9, dim_out=20, seed=3).on_lattice(1.0)
+    with mp.workdps(40):
+        per_step = [
+            [mp.mpf(x) / mp.mpf(s) for x in row] for row, s in zip(lattice.entries.tolist(), lattice.step, strict=True)
+        ]
+        norms = [sum(map(abs, row)) if order == 1 else mp.sqrt(sum(x * x for x in row)) for row in per_step]
+        for radius in np.linspace(0.1, 3.0, 20).tolist():
+            truth = (mp.mpf(radius) + mp.mpf(lattice.rounding_growth(1))) * max(norms)
+            found = lattice.sensitivity(Change.l1(radius), order)
+            assert truth <= found <= truth * (1 + mp.mpf(2) ** -40)
+
+
+def test_rounding_of_inputs_is_one_step_for_each_column():
+    lattice = Projection(family="gaussian", dim_in=9, dim_out=4, seed=3).on_lattice(np.arange(1.0, 10.0))
+    steps = lattice.step
+    for order, truth in ((1, steps.sum()), (2, np.sqrt(np.square(steps).sum()))):
+        assert truth < lattice.rounding_growth(order) <= truth * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_rows_of_a_category_are_compared_in_pairs(order):
+    rows = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
+    assert projection._widest_pair(rows, order) == (7.0 if order == 1 else 5.0)
+    assert projection._widest_pair(rows[:1], order) == 0.0
+
+
+def test_the_reach_of_a_box_moves_from_one_category_to_another_or_to_none():
+    image, alone = np.array([[2.0, -3.0], [-1.0, -4.0], [-5.0, -6.0]]), np.array([True, False, False])
+    assert projection._reach(image, alone, ((1, 3),)).tolist() == [2 + 0 + 5, 3 + 0 + 6]
+    assert projection._reach(-image, alone, ((1, 3),)).tolist() == [2 + 5 - 0, 3 + 6 - 0]
+    mixed = np.array([[0.0], [2.0], [-5.0]])
+    assert projection._reach(mixed, alone, ((1, 3),)).tolist() == [7.0]
+
+
+def test_as_many_places_as_columns_are_sparse_enough():
+    assert Projection(family="sparse", dim_in=3, dim_out=2, sparsity=2).sparsity == 2
+    assert Projection(family="gaussian", dim_in=3, dim_out=5).dim_out == 5
+    assert Projection(family="gaussian", dim_in=3, dim_out=5).seed == 0
