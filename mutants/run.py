@@ -12,6 +12,7 @@ Mutants that change nothing that can be observed are listed in equivalent.toml, 
 import argparse
 import hashlib
 import json
+import os
 import re
 import sys
 import tempfile
@@ -107,17 +108,25 @@ class Trials:
     copy: forking.Copy
     map: covering.Map
     seconds: float
-    state: dict[str, Any] = field(default_factory=dict)
     _digests: dict[Path, str] = field(default_factory=dict)
 
     def digest(self, path: Path) -> str:
         """The hash of a file, computed once."""
         return self._digests.setdefault(path, covering.digest([path]) if path.is_file() else "")
 
+    def kept(self, mutant: Mutant) -> Path:
+        """Where a verdict is kept: a file for each, so that several runs can work side by side."""
+        return KEPT / "verdicts" / f"{hashlib.sha256(mutant.key.encode()).hexdigest()[:24]}.json"
+
+    def verdict(self, mutant: Mutant) -> dict[str, Any]:
+        """What is known of a mutant, whether or not it still holds."""
+        path = self.kept(mutant)
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
     def known(self, mutant: Mutant) -> bool:
         """Whether the kept verdict still holds."""
-        kept = self.state.get(mutant.key)
-        return kept is not None and kept["of"] == self._of(mutant, kept["by"])
+        kept = self.verdict(mutant)
+        return bool(kept) and kept["of"] == self._of(mutant, kept["by"])
 
     def _of(self, mutant: Mutant, by: str) -> str:
         """What a verdict depends on: the module and the test that failed; all tests that there were, if none did."""
@@ -138,32 +147,31 @@ class Trials:
                 if by:
                     break
         verdict = {"by": by, "of": self._of(mutant, by), "seconds": round(time.monotonic() - start, 1)}
-        self.state[mutant.key] = verdict
-        (KEPT / "results.json").write_text(json.dumps(self.state, indent=0), encoding="utf-8")
+        self.kept(mutant).write_text(json.dumps(verdict | {"mutant": mutant.key}, indent=1), encoding="utf-8")
         return verdict
 
     def _batches(self, mutant: Mutant) -> list[list[str]]:
         """What caught it before; the module's own tests and others, a few seconds of each; then the rest in time."""
         tests = self.map.of(mutant.file, mutant.first, mutant.last, static=mutant.static)
-        before, own = self.state.get(mutant.key, {}).get("by", ""), covering.own(mutant.file)
+        before, own = self.verdict(mutant).get("by", ""), covering.own(mutant.file)
         batches: list[list[str]] = [[before] if before in tests else [], [], [], []]
         spent = [0.0, 0.0]
         for test in (t for t in tests if t != before):
             other = not test.startswith(own)
             cost = self.map.seconds[test] + 0.01
-            if sum(spent) + cost <= self.seconds:
+            if (sum(spent) if other else 2 * spent[0]) + cost <= self.seconds:  # half of it for the module's own
                 spent[other] += cost
                 batches[3 if spent[other] > 3 else 2 if other else 1].append(test)
         return [batch for batch in batches if batch]
 
     def _first_failure(self, tests: list[str]) -> str:
         """The test that failed, or did not end, or could not be imported; empty if all passed."""
-        found = KEPT / "running"
+        found, output = KEPT / f"running-{os.getpid()}", KEPT / f"output-{os.getpid()}"
         found.write_text("(start)", encoding="utf-8")
         plugins = [Chosen(tests, found), forking.Limits(lambda test: 10 + 10 * self.map.seconds.get(test, 1))]
         paths = list(dict.fromkeys(test.partition("::")[0] for test in tests))
         limit = 120 + 30 * sum(self.map.seconds[test] for test in tests)
-        ended = forking.fork(self.copy, KEPT / "output", lambda: forking.pytest(["-x", *paths], plugins), limit=limit)
+        ended = forking.fork(self.copy, output, lambda: forking.pytest(["-x", *paths], plugins), limit=limit)
         return "" if ended.code == 0 else found.read_text(encoding="utf-8")
 
 
@@ -171,8 +179,9 @@ def table(mutants: list[Mutant], trials: Trials, alike: dict[tuple[str, ...], st
     """The verdicts by module, as a table; and the share of those caught among those that can be."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for mutant in mutants:
-        if mutant.key in trials.state or named(mutant) in alike:
-            column = 2 if named(mutant) in alike else 1 if trials.state[mutant.key]["by"] else 3
+        verdict = trials.verdict(mutant)
+        if verdict or named(mutant) in alike:
+            column = 2 if named(mutant) in alike else 1 if verdict["by"] else 3
             for name in (mutant.file.removesuffix(".py"), "all"):
                 counts[name][0] += 1
                 counts[name][column] += 1
@@ -200,18 +209,19 @@ def say(text: str) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Try the sample, show what survived, and the table."""
     end = time.monotonic() + 60 * arguments.minutes
-    KEPT.mkdir(exist_ok=True)
-    kept, alike = KEPT / "results.json", equivalents()
-    state = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() and not arguments.fresh else {}
+    (KEPT / "verdicts").mkdir(parents=True, exist_ok=True)
+    alike = equivalents()
     mutants = [m for m in sample(arguments.count, arguments.seed) if not arguments.only or _within(m, arguments.only)]
     forking.load()
     with tempfile.TemporaryDirectory() as folder:
-        trials = Trials(forking.Copy(Path(folder)), covering.Map(KEPT / "map", files()), arguments.seconds, state)
+        trials = Trials(forking.Copy(Path(folder)), covering.Map(KEPT / "map", files()), arguments.seconds)
         trials.map.gather(trials.copy, say)
-        left = [m for m in mutants if named(m) not in alike and not trials.known(m)]
+        left = [m for m in mutants if named(m) not in alike and (arguments.fresh or not trials.known(m))]
         say(f"{len(mutants)} mutants, {len(left)} to try")
         while left and time.monotonic() < end:
             mutant = left.pop(0)
+            if trials.known(mutant) and not arguments.fresh:  # by another run, meanwhile
+                continue
             verdict = trials.find(mutant)
             by, where = verdict["by"], f"{mutant.file}:{mutant.first} {mutant.change}"
             say(f"{'caught' if by else 'SURVIVED'} {where} ({by.partition('::')[2] or by}, {verdict['seconds']} s)")
@@ -225,7 +235,7 @@ def _within(mutant: Mutant, only: list[str]) -> bool:
 def _close(mutants: list[Mutant], left: int, trials: Trials, alike: dict[tuple[str, ...], str], arguments: Any) -> int:
     """Show survivors and the table; whether enough were caught."""
     for mutant in mutants:
-        if named(mutant) not in alike and trials.state.get(mutant.key, {}).get("by") == "":
+        if named(mutant) not in alike and trials.verdict(mutant).get("by") == "":
             say(f"survivor: {mutant.file}:{mutant.first} in {mutant.function}\n  {mutant.line}\n  {mutant.change}")
     lines, share = table(mutants, trials, alike)
     say("\n".join([*lines, f"{share:.1%} caught" + (f"; {left} not tried yet: run it again" if left else "")]))

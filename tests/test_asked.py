@@ -1,5 +1,7 @@
 """What mechanisms share that answer questions: counts, moves, and settings."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,19 @@ def test_the_two_parts_of_a_comparison_are_shared_as_is_best(positives, monotone
     assert second / first == pytest.approx(factor ** (2 / 3), rel=1e-12)
     assert first + second == pytest.approx(2.0, rel=1e-12)
     assert cost == pytest.approx(2.0, rel=1e-12)
+
+
+def test_what_a_comparison_costs_is_rounded_up():
+    """The cost is a sum of two doubles, which rounding to the nearest would make less than it is for some."""
+    rounded = 0
+    for epsilon in np.linspace(0.1, 3.0, 300).tolist():
+        for positives in (1, 3):
+            _, cost = Scales.of(epsilon, positives, 1, monotone=False)
+            first = epsilon / (1 + (2 * positives) ** (2 / 3))
+            exact = Fraction(first) + Fraction(epsilon - first)
+            assert exact <= Fraction(cost) <= exact * (1 + Fraction(1, 2**50))
+            rounded += Fraction(first + (epsilon - first)) < exact
+    assert rounded > 0
 
 
 def test_one_round_is_a_run():

@@ -3,6 +3,7 @@
 import pytest
 
 from sfumato.directions import Frame
+from sfumato.errors import ParameterError
 from sfumato.schema import Schema
 
 
@@ -19,3 +20,15 @@ def test_squared_lengths_of_clipped_rows_stay_exact(columns, bits):
 def test_room_is_left_for_rounding():
     frame = Frame.of(Schema.reals(100, low=-1, high=1), "once")
     assert frame.one == frame.top - 5 - 1
+
+
+@pytest.mark.parametrize(
+    ("widest", "allowed"), [(1.5e-100, True), (0.7e-100, False), (0.7e100, True), (1.5e100, False)]
+)
+def test_numbers_whose_squares_would_vanish_or_overflow_are_refused(widest, allowed):
+    schema = Schema.reals(2, low=-widest, high=widest)
+    if allowed:
+        assert Frame.of(schema, "once").dim == 2
+    else:
+        with pytest.raises(ParameterError, match="bounds times weights"):
+            Frame.of(schema, "once")

@@ -52,7 +52,7 @@ def test_dots_reach_from_nothing_to_where_nothing_is_left():
         assert (np.diff(steps) > 0).all()
         assert np.diff(steps)[:5].mean() < np.diff(steps)[-5:].mean() / 10
         assert max(forward(end), backward(end)) <= 1e-16
-        assert max(forward(end / 2.25), backward(end / 2.25)) > 1e-16
+        assert max(forward(end / 1.51), backward(end / 1.51)) > 1e-16
     far = pld._support(lambda _: 1.0, lambda _: 1.0)
     assert far[-1] * pld.INTERVAL == pytest.approx(pld.LARGEST_LOSS, abs=2 * pld.INTERVAL)
 

@@ -5,6 +5,7 @@ import pytest
 from mpmath import mp
 
 from sfumato import projection
+from sfumato.errors import ParameterError
 from sfumato.guarantee import Change
 from sfumato.projection import Projection
 from sfumato.spectral import norm_bound
@@ -63,3 +64,10 @@ def test_as_many_places_as_columns_are_sparse_enough():
     assert Projection(family="sparse", dim_in=3, dim_out=2, sparsity=2).sparsity == 2
     assert Projection(family="gaussian", dim_in=3, dim_out=5).dim_out == 5
     assert Projection(family="gaussian", dim_in=3, dim_out=5).seed == 0
+
+
+def test_weights_that_no_double_counts_in_steps_are_refused():
+    projection.check_steps(np.array([1.0, 1e-300]), 1e-300)
+    projection.check_steps(np.array([1e300]), 1e300)
+    with pytest.raises(ParameterError, match=r"weights\[1\]"):
+        projection.check_steps(np.array([1.0, 1e300]), 1e-300)

@@ -1,12 +1,14 @@
 """The stages of synthetic rows: what stands beside the rows, how sums are coarsened, and the law of their noise."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sfumato.guarantee import Guarantee
-from sfumato.mechanisms.stages import least
+from sfumato.loss import Laplace
+from sfumato.mechanisms.stages import MomentStage, least
 from sfumato.mechanisms.synthetic import Synthetic, best_share
 from sfumato.schema import Category, Flag, Real, Schema
 
@@ -120,3 +122,22 @@ def test_the_matrices_that_are_published_are_whole_numbers_of_their_unit(noise):
     assert whole.shape == (3, moment.dim, moment.dim)
     assert (whole == whole.transpose(0, 2, 1)).all()
     assert np.sort(np.unique(whole / moment.unit)) == pytest.approx(np.arange(entries.size), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("reach", "entries", "shift"), [(2.0**30.5, 3, 8), (2.0**22, 3, 0), (2.0**10, 3, 0), (2.0**40, 2**20, 11)]
+)
+def test_sums_are_coarsened_no_further_than_they_must(reach, entries, shift):
+    stage = SimpleNamespace(reach=reach, entries=entries, matrices=1)
+    assert MomentStage.shift.fget(stage) == shift
+
+
+def test_what_the_published_constants_cost_is_what_the_proved_ones_say():
+    prepared = prepare(constants="published", as_published=True)
+    first, second = prepared.levels(3.0)
+    stretched = prepared.moment.proved / prepared.moment.sensitivity
+    assert stretched > 1
+    assert prepared.true_loss(3.0).losses == (Laplace(1.0, first), Laplace(stretched, second))
+    assert prepared.loss(3.0).losses == (Laplace(1.0, first), Laplace(1.0, second))
+    proved = prepare()
+    assert proved.true_loss(3.0).losses == proved.loss(3.0).losses
