@@ -1,5 +1,6 @@
 """The search for neighbours that lose more than is claimed: it finds none, and it finds every broken twin."""
 
+import contextlib
 import importlib
 import inspect
 import itertools
@@ -13,6 +14,7 @@ import pytest
 
 import sfumato.mechanisms
 from refute import losses, page, pairs, schemas
+from refute.__main__ import main as command
 from refute.forms import FORMS, UnstorableError, stored
 from refute.lines import lines
 from refute.losses import Comparison
@@ -79,6 +81,16 @@ def test_no_cell_decides_how_whole_numbers_beyond_2_to_the_53_are_read_elsewhere
     tally = for_contests(LINES["reading a table"], 30, SEED)
     assert tally.refuted == []
     assert tally.whole == 1  # records differ, and each from itself alone
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_command_fails_if_something_is_refuted(broken, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["refute", "--seconds", "0.2", "--only", "EdgeNoise, laplace"])
+    with TWINS[0].made() if broken else contextlib.nullcontext():
+        assert command() == int(broken)
+    printed = capsys.readouterr().out
+    assert ("REFUTED EdgeNoise, laplace, contest" in printed) == broken
+    assert "| EdgeNoise, laplace |" in printed
 
 
 def test_a_refutation_is_not_forgiven_where_integers_decide():
