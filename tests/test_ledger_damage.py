@@ -233,6 +233,16 @@ def test_a_full_or_read_only_disk_is_one_line_and_nothing_is_lost(ledger, monkey
     made(ledger)
 
 
+def test_a_ledger_cut_off_anywhere_is_refused_in_words(ledger, tmp_path):
+    made(ledger)
+    place, cut = tmp_path / "budget.db", tmp_path / "cut.db"
+    for size in range(0, place.stat().st_size - 64, 512):
+        shutil.copyfile(place, cut)
+        os.truncate(cut, size)
+        with pytest.raises(LedgerError):
+            Ledger(cut).verify()
+
+
 def test_urls_that_are_no_ledger_are_refused(tmp_path):
     with pytest.raises(LedgerError, match="SQLite file, or a URL"):
         Ledger("mysql://somebody@host/x").datasets()

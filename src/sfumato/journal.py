@@ -271,8 +271,8 @@ def _canonical(body: dict[str, Any]) -> str:
     return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _object(text: str) -> dict[str, Any]:
-    found = json.loads(text)
+def _object(text: object) -> dict[str, Any]:
+    found = json.loads(text) if isinstance(text, str) else None  # a page of zeros has neither text nor number
     if not isinstance(found, dict) or _canonical(found) != text:
         raise ValueError
     return found
