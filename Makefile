@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark test-browser docs bench figures refute results peers mutants clean
+.PHONY: help demo test lint types slow spark test-browser docs bench figures refute faults results peers mutants clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -90,6 +90,9 @@ results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (u
 	@$(BIN)/sfumato reproduce $(or $(NAME),all) $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
 peers: .venv-peers/done ## SmartNoise, six gigabytes with its libraries, for its lines in the tables of `make results`
+
+faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back ledgers (SECONDS=600 SEED=1 DATABASE=sqlite|postgresql|both RECORD=1)
+	@$(BIN)/python -m faults --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) --database $(or $(DATABASE),both) $(if $(RECORD),--record)
 
 $(VENV)/mutants: $(VENV)/dev
 	@$(PIP) install -e '.[dev,mutants]'

@@ -1,8 +1,9 @@
 """The same examples of Hypothesis, public seeds and keys on every run, so that a verdict never changes by itself.
 
-And a small ledger.
+And a small ledger, and a PostgreSQL server for larger ones.
 """
 
+import os
 import random
 import secrets
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
+from faults.server import Server, programs
 from sfumato.ledger import Ledger
 from spending import pure
 
@@ -37,3 +39,20 @@ def ledger(tmp_path):
     made = Ledger.create(tmp_path / "budget.db")
     made.add_dataset("people", pure(3.0))
     return made
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A PostgreSQL server of Debian's package, for this session alone."""
+    if programs() is None:
+        if os.environ.get("SFUMATO_NEEDS_POSTGRESQL"):
+            pytest.fail("PostgreSQL is not installed, and SFUMATO_NEEDS_POSTGRESQL is set: apt-get install postgresql")
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    with Server.start(tmp_path_factory.getbasetemp() / "postgres.log") as started:
+        yield started
+
+
+@pytest.fixture
+def postgres(server):
+    """Its address, without a ledger."""
+    return server.emptied()

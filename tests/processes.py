@@ -1,33 +1,20 @@
 """What real processes do with a ledger, for the tests of crashes and races: each runs in a process of its own."""
 
-import multiprocessing
 import os
 import signal
-from pathlib import Path
 
 import numpy as np
 
-from sfumato import journal, ledger, storage
+from faults.steps import around
+from sfumato import journal, ledger
 from sfumato.errors import BudgetError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Ledger
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.pipeline import release, release_to
+from sfumato.pipeline import release
 from sfumato.schema import Schema
-from sfumato.secret import Secret
 from sfumato.session import Session
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    [
-        "sfumato.pipeline",
-        "sfumato.mechanisms.sketch",
-        "sfumato.session",
-        "sqlalchemy.dialects.postgresql.psycopg",
-        "psycopg",
-        "scipy.stats",
-    ]
-)
 ROWS = np.random.default_rng(1).random((200, 8))
 TERMS = {
     "schema": Schema.reals(8, low=0, high=1),
@@ -36,11 +23,7 @@ TERMS = {
 }
 STEPS = {
     "before reserving": (journal.Journal, "append", "before"),
-    "after reserving": (ledger.Account, "reserve", "after"),
     "before drawing": (ledger.Reservation, "draw", "before"),
-    "during the noise": (storage, "write_numbers", "after"),
-    "before the manifest": (storage, "finish", "before"),
-    "before the new name": (Path, "rename", "before"),
     "before committing": (ledger.Reservation, "commit", "before"),
     "after committing": (ledger.Reservation, "commit", "after"),
 }
@@ -51,16 +34,9 @@ def _kill(*_args, **_kwargs):
 
 
 def _deadly(step):
-    """Make a step of a release the last one of this process."""
+    """Make a step of an answer the last one of this process."""
     owner, name, when = STEPS[step]
-    original = getattr(owner, name)
-
-    def ending(*args, **kwargs):
-        result = original(*args, **kwargs)
-        _kill()
-        return result
-
-    setattr(owner, name, _kill if when == "before" else ending)
+    around(owner, name, **{when: _kill})
 
 
 def ask_once(where, step=None, told=None):
@@ -77,23 +53,6 @@ def open_and_die(where):
     session = Session(ROWS, schema=TERMS["schema"], ledger=where)
     session.open("weights", epsilon=2.0, queries=["c0 < 0.5"]).ask("c0 < 0.5")
     _kill()
-
-
-def release_once(where, out, step=None, ready=None):
-    """A release that is charged; it leaves a mark beside its folder before it draws its first word."""
-    words = Secret.words
-
-    def marked(self, *context):
-        found = words(self, *context)
-        Path(f"{out}.drew").touch()
-        return found
-
-    Secret.words = marked
-    if step is not None:
-        _deadly(step)
-    if ready is not None:
-        ready.set()
-    release_to(out, ROWS, ledger=Ledger(where), **TERMS)
 
 
 def spend_the_last(where, rounds, barrier, wins):

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from asking import AGES, CITIES, OLD_SMOKERS, SMOKERS, opened
-from processes import CONTEXT, open_and_die
+from faults.context import CONTEXT
+from processes import open_and_die
 from sfumato.columns import Flag
 from sfumato.domain import Domain
 from sfumato.errors import BudgetError, LedgerError, ParameterError

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sfumato as sf
-from processes import CONTEXT
+from faults.context import CONTEXT
 from sfumato.columns import Flag, Id, Real
 from sfumato.commands import parsing
 from sfumato.engine import Local

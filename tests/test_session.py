@@ -10,7 +10,8 @@ import pytest
 
 import evidence
 from asking import AGES, CITIES, OLD_SMOKERS, SCHEMA, SMOKERS, TABLE, opened
-from processes import CONTEXT, ask_once
+from faults.context import CONTEXT
+from processes import ask_once
 from sfumato import noise, session
 from sfumato.columns import Flag, Real
 from sfumato.conversion import Cap

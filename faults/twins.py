@@ -1,0 +1,82 @@
+"""Pipelines that are broken on purpose: the judge must find each of them out, or it judges nothing."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sfumato import ledger as ledgers
+from sfumato import storage
+from sfumato.errors import LedgerError
+from sfumato.ledger import Account, Ledger, Reservation
+
+
+def draws_unrecorded() -> None:
+    """The ledger hears of a draw when all is written."""
+    draw, commit = Reservation.draw, Reservation.commit
+
+    def late(self: Reservation, manifest: Any) -> None:
+        draw(self)
+        commit(self, manifest)
+
+    Reservation.draw = lambda _: None  # type: ignore[method-assign]
+    Reservation.commit = late  # type: ignore[method-assign]
+
+
+def commits_first() -> None:
+    """A release is committed before its folder has its name."""
+    reserve, finish, commit = Account.reserve, storage.finish, Reservation.commit
+    made: list[Reservation] = []
+
+    def reserved(self: Account, request: Any) -> Reservation:
+        made.append(reserve(self, request))
+        return made[-1]
+
+    def finished(*given: Any) -> Any:
+        manifest = finish(*given)
+        commit(made[-1], manifest)
+        return manifest
+
+    Account.reserve, storage.finish = reserved, finished  # type: ignore[method-assign]
+    Reservation.commit = lambda *_: None  # type: ignore[method-assign]
+
+
+def writes_in_place() -> None:
+    """A folder has its name from the beginning."""
+
+    @contextmanager
+    def folder(path: Path) -> Iterator[Path]:
+        path.mkdir()
+        yield path
+
+    storage.new_folder = folder  # type: ignore[assignment]
+
+
+def reserves_again() -> None:
+    """Whoever hears that a reservation failed tries once more."""
+    reserve = Account.reserve
+
+    def stubborn(self: Account, request: Any) -> Reservation:
+        try:
+            return reserve(self, request)
+        except LedgerError:
+            return reserve(self, request)
+
+    Account.reserve = stubborn  # type: ignore[method-assign]
+
+
+def goes_by_number() -> None:
+    """A reservation is known by its number alone, which another has in a ledger that was rolled back."""
+    mark = Ledger._mark
+    Ledger._mark = lambda self, number, kind, body, _=None: mark(self, number, kind, body)  # type: ignore[method-assign]
+
+
+def looks_once() -> None:
+    """What others spend between the price and the entry is not seen."""
+    ledgers._unmoved = lambda *_: lambda _: None  # type: ignore[assignment]
+
+
+TWINS: dict[str, Callable[[], None]] = {
+    twin.__name__.replace("_", "-"): twin
+    for twin in (draws_unrecorded, commits_first, writes_in_place, reserves_again, goes_by_number, looks_once)
+}
