@@ -30,8 +30,10 @@ COUNTS = ("lost", "twice", "partial", "uncharged", "untrue", "hung")
 _DRAWN = ("drawn", "committed")
 UNHARMED, UNREADABLE = "unharmed", "unreadable"
 _SAYS_CHARGED = re.compile(r"and charged|stays spent|and is spent")
-_SAYS_FREE = re.compile(r"nothing (was )?spent|was voided")
+_SAYS_FREE = re.compile(r"nothing (was )?spent|was voided|nothing is charged|NOT charged")
+_SAYS_UNDRAWN = re.compile(r"nothing was drawn")
 _SAYS_CLEAN = re.compile(r"nothing was (left|written)")
+_SAYS_UNSEEN = re.compile(r"nothing was (left|written|released)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,11 @@ def _judge_words(verdict: Verdict, witness: Witness, state: str | None) -> None:
         verdict.find("untrue", f"nothing is charged, and it was said: {witness.message}")
     if _SAYS_FREE.search(witness.message) and counted:
         verdict.find("untrue", f"its reservation is {state}, and it was said: {witness.message}")
-    if _SAYS_CLEAN.search(witness.message) and (witness.out.exists() or _hidden(witness.out)):
+    if _SAYS_UNDRAWN.search(witness.message) and witness.drew:
+        verdict.find("untrue", f"noise was drawn, and it was said: {witness.message}")
+    if _SAYS_UNSEEN.search(witness.message) and witness.out.exists():
+        verdict.find("untrue", f"a release can be seen, and it was said: {witness.message}")
+    if _SAYS_CLEAN.search(witness.message) and _hidden(witness.out):
         verdict.find("untrue", f"something was left, and it was said: {witness.message}")
 
 
@@ -236,10 +242,14 @@ def judge_robbed(place: str, job: Job, witness: Witness, expected: str) -> Verdi
     same can be told from a charged release (``ledger verify --release`` and ``ledger confirm`` refuse it); and no
     message says that it is charged.
     """
-    state = _counted(place, witness)
+    verdict, told = Verdict(), {step.name for step in witness.before()}
+    try:
+        state = _counted(place, witness)
+    except Exception as error:  # noqa: BLE001 - a traceback is no refusal
+        state = UNREADABLE
+        verdict.find("untrue", f"the ledger should be refused in words: {error!r}")
     if state == UNHARMED:
         return judge(place, job, [witness], expected)
-    verdict, told = Verdict(), {step.name for step in witness.before()}
     verdict.notes["robbed"] += 1
     if DREW not in told and "entry draw" not in told and witness.drew and state not in _DRAWN:
         verdict.find("uncharged", "noise was drawn after the ledger had lost its reservation")

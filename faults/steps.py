@@ -161,7 +161,7 @@ def _hurt(plan: Plan, teller: Teller) -> None:
     """Begin a fault of this process's own."""
     if plan.fault in ("full disk", "full ledger"):
         assert plan.disk is not None
-        disk.fill(plan.disk, int(plan.amount * (1 << 14)))
+        disk.fill(plan.disk, int(plan.amount * (1 << 13)))
     elif plan.fault == "file limit":
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(plan.amount * (1 << 12)), resource.RLIM_INFINITY))
     elif plan.fault == "sync fails":
@@ -199,4 +199,4 @@ def _failing_entry(teller: Teller, *, doubtful: bool) -> None:
         teller.felt()
         raise (sqlite3 if self.name == "sqlite" else psycopg).OperationalError("disk I/O error, made on purpose")
 
-    DefaultDialect.do_commit = fails  # type: ignore[method-assign]
+    DefaultDialect.do_commit = fails

@@ -19,8 +19,8 @@ def draws_unrecorded() -> None:
         draw(self)
         commit(self, manifest)
 
-    Reservation.draw = lambda _: None  # type: ignore[method-assign]
-    Reservation.commit = late  # type: ignore[method-assign]
+    Reservation.draw = lambda _: None
+    Reservation.commit = late
 
 
 def commits_first() -> None:
@@ -37,19 +37,20 @@ def commits_first() -> None:
         commit(made[-1], manifest)
         return manifest
 
-    Account.reserve, storage.finish = reserved, finished  # type: ignore[method-assign]
-    Reservation.commit = lambda *_: None  # type: ignore[method-assign]
+    Account.reserve, storage.finish = reserved, finished
+    Reservation.commit = lambda *_: None
+    Reservation.ready = lambda _: None  # it would find out that this cannot be committed any more
 
 
 def writes_in_place() -> None:
     """A folder has its name from the beginning."""
 
     @contextmanager
-    def folder(path: Path) -> Iterator[Path]:
+    def folder(path: Path, *_: Any) -> Iterator[Path]:
         path.mkdir()
         yield path
 
-    storage.new_folder = folder  # type: ignore[assignment]
+    storage.new_folder = folder
 
 
 def reserves_again() -> None:
@@ -62,18 +63,18 @@ def reserves_again() -> None:
         except LedgerError:
             return reserve(self, request)
 
-    Account.reserve = stubborn  # type: ignore[method-assign]
+    Account.reserve = stubborn
 
 
 def goes_by_number() -> None:
     """A reservation is known by its number alone, which another has in a ledger that was rolled back."""
     mark = Ledger._mark
-    Ledger._mark = lambda self, number, kind, body, _=None: mark(self, number, kind, body)  # type: ignore[method-assign]
+    Ledger._mark = lambda self, number, kind, body, _=None: mark(self, number, kind, body)
 
 
 def looks_once() -> None:
     """What others spend between the price and the entry is not seen."""
-    ledgers._unmoved = lambda *_: lambda _: None  # type: ignore[assignment]
+    ledgers._unmoved = lambda *_: lambda _: None
 
 
 TWINS: dict[str, Callable[[], None]] = {
