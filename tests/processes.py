@@ -6,12 +6,12 @@ import signal
 import numpy as np
 
 from faults.steps import around
-from sfumato import journal, ledger
+from sfumato import journal, ledger, storage
 from sfumato.errors import BudgetError
 from sfumato.guarantee import Guarantee
 from sfumato.ledger import Ledger
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.pipeline import release
+from sfumato.pipeline import release, release_to
 from sfumato.schema import Schema
 from sfumato.session import Session
 
@@ -24,6 +24,7 @@ TERMS = {
 STEPS = {
     "before reserving": (journal.Journal, "append", "before"),
     "before drawing": (ledger.Reservation, "draw", "before"),
+    "before the manifest": (storage, "finish", "before"),
     "before committing": (ledger.Reservation, "commit", "before"),
     "after committing": (ledger.Reservation, "commit", "after"),
 }
@@ -34,9 +35,15 @@ def _kill(*_args, **_kwargs):
 
 
 def _deadly(step):
-    """Make a step of an answer the last one of this process."""
+    """Make a step of an answer or a release the last one of this process."""
     owner, name, when = STEPS[step]
     around(owner, name, **{when: _kill})
+
+
+def release_once(where, path, step):
+    """A release that is charged, and killed at a step."""
+    _deadly(step)
+    release_to(path, ROWS, ledger=where, **TERMS)
 
 
 def ask_once(where, step=None, told=None):

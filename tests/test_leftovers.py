@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from processes import CONTEXT, release_once
+from faults.context import CONTEXT
+from processes import release_once
 from sfumato import leftovers, load, storage
 from sfumato.cli import main
 from sfumato.errors import LeftoverWarning, ParameterError, ReleaseError
