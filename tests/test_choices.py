@@ -153,3 +153,35 @@ def test_answers_never_change():
 
 
 GOLDEN = [0, 0, 3, 0, 0, 3, 2, 1, 1, 2, 2, 3]
+
+
+# ---- coins ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("steps", "bits"), [(1, 1), (1, 3), (419_430, 20), (2**20 - 1, 20), (2**20 - 50_000, 20)])
+def test_coins_have_the_probability_stated(steps, bits):
+    count = 400_000
+    ones = int(choices.coins(TESTING.words("coins", steps), np.full(count, steps), bits).sum())
+
+    def unlikely(share):
+        return stats.binomtest(ones, count, share).pvalue < ALPHA
+
+    assert not unlikely(steps / 2**bits)
+    if steps < 2**20 - 1:
+        assert unlikely(steps / 2**bits * 1.05)
+
+
+def test_coins_of_weight_0_and_1_never_err_and_each_has_a_word():
+    for steps in (0, 1 << 20):
+        words = TESTING.words("sure", steps)
+        assert set(choices.coins(words, np.full(100_000, steps), 20)) == {steps >> 20}
+        assert words.position == 100_000
+
+
+def test_a_coin_is_1_for_exactly_as_many_leading_bits_as_its_steps():
+    class Every:
+        def draw(self, size):
+            return (np.arange(size, dtype=np.uint64) << np.uint64(61) | np.uint64(2**61 - 1)).view(np.int64)
+
+    for steps in range(9):
+        assert choices.coins(Every(), np.full(8, steps), 3).sum() == steps

@@ -371,3 +371,88 @@ def test_ridges_stay_below_the_number_of_vertices_and_fall_with_epsilon(vertices
 def test_cuts_that_cannot_be_are_refused(wrong):
     with pytest.raises(ParameterError):
         CutQuestion(**({"vertices": 10, "side": 3, "weight": 5.0} | wrong))
+
+
+# ---- randomized answers about weights -------------------------------------------------------------------------------
+
+EVERY = np.array(np.triu_indices(60, 1)).T
+GRAPHS = {
+    "0.4 in a third": [(u, v, 0.4) for u, v in EVERY[::3]],
+    "0.6 in a third": [(u, v, 0.6) for u, v in EVERY[::3]],
+    "half in all": [(u, v, 0.5) for u, v in EVERY],
+    "any": [(u, v, (u * 37 + v * 11) % 100 / 99) for u, v in EVERY],
+    "a star": [(0, v, 1.0) for v in range(1, 60)],
+}
+
+
+def share_covered(edges, recipe, epsilon, runs=400):
+    """How often 95% intervals hold the weight of a cut, the volume's share of it, and a form of any vector."""
+    dense = np.zeros((60, 60))
+    for u, v, w in edges:
+        dense[int(u), int(v)] = dense[int(v), int(u)] = w
+    laplacian, side = np.diag(dense.sum(axis=1)) - dense, (np.arange(60) < 20).astype(float)
+    x, cut = np.cos(np.arange(60.0)), side @ laplacian @ side
+    share = cut / min(side @ dense.sum(axis=1), (1 - side) @ dense.sum(axis=1))
+    rows, guarantee = open_edges(np.array(edges, float)), sf.Guarantee(epsilon=epsilon, unit="edge")
+    manifest = release(np.array(edges, float), schema=None, mechanism=recipe, guarantee=guarantee).manifest
+    made, hits, values = calibrate(recipe.prepare(None, guarantee), guarantee), np.zeros((runs, 3)), []
+    for seed in range(runs):
+        blocks = made.mechanism.run(rows, made.level, Secret.for_testing(seed)).blocks
+        one = of_kind(manifest, np.concatenate(list(blocks), axis=1), None, None)
+        found = one.cut(np.arange(20)), one.conductance(np.arange(20)), one.laplacian_quadratic_form(x)
+        values.append((found[0].value - cut, found[0].standard_error))
+        for place, (estimate, true) in enumerate(zip(found, (cut, share, x @ laplacian @ x), strict=True)):
+            low, high = estimate.interval()
+            hits[seed, place] = low - 1e-6 <= true <= high + 1e-6
+    return hits.mean(axis=0), np.array(values).T
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_randomized_answers_estimate_weights_with_intervals_that_cover(graph, epsilon):
+    least = 0.95 - 6.2 * math.sqrt(0.95 * 0.05 / 400)
+    covered, (errors, stated) = share_covered(GRAPHS[graph], sf.EdgeResponse(vertices=60), epsilon)
+    assert (covered >= least).all()
+    assert agrees(errors, 0.0)
+    assert np.mean(errors**2) <= 1.3 * np.mean(stated**2)
+    if graph == "half in all":  # the worst that a cut of this weight can be, so that the error stated is the error
+        assert agrees(errors**2, np.mean(stated**2))
+        assert not agrees(errors**2, 1.8 * np.mean(stated**2))
+
+
+@pytest.mark.parametrize("graph", ["0.4 in a third", "0.6 in a third"])
+def test_pairs_of_weight_one_half_are_no_estimate_of_weights(graph):
+    covered, _ = share_covered(GRAPHS[graph], sf.EdgeResponse(vertices=60, weighted=False), 1.0, 100)
+    assert covered[0] < 0.2
+    if graph == "0.6 in a third":
+        counted = [(u, v, 1.0) for u, v, _ in GRAPHS[graph]]
+        covered, _ = share_covered(counted, sf.EdgeResponse(vertices=60, weighted=False), 1.0, 100)
+        assert (covered > 0.8).all()
+
+
+def test_intervals_that_leave_rounding_out_do_not_cover_weights(monkeypatch):
+    monkeypatch.setattr(cutting, "rounding_variance", lambda form, *_: 0.0 * form)
+    covered, _ = share_covered(GRAPHS["half in all"], sf.EdgeResponse(vertices=60), 4.0, 200)
+    assert covered[0] < 0.7
+
+
+def test_what_rounding_adds_is_bounded_for_every_form():
+    rng = np.random.default_rng(8)
+    for _ in range(500):
+        x, scale = rng.standard_normal(7) * rng.integers(0, 2, 7), rng.choice([0.1, 1.0, 10.0])
+        weights = rng.beta(scale, rng.choice([0.1, 1.0, 10.0]), (7, 7))
+        c = np.subtract.outer(x, x)[np.triu_indices(7, 1)] ** 2
+        w = weights[np.triu_indices(7, 1)]
+        spread, fourth = cutting.powers(x)
+        added = np.sum(c**2 * w * (1 - w))
+        assert added <= cutting.rounding_variance(np.sum(c * w), spread, fourth, np.ptp(x)) * (1 + 1e-9) + 1e-12
+    assert cutting.rounding_variance(3.0, 10.0, 10.0, 1.0) == pytest.approx(2.1)  # ten pairs of weight 0.3
+
+
+def test_a_release_of_0_1_0_still_speaks_of_pairs_of_weight_one_half():
+    made = make("response", 1)
+    mechanism = {k: v for k, v in made.manifest["mechanism"].items() if k != "weighted"}
+    old = of_kind(made.manifest | {"mechanism": mechanism}, made.columns, None, None)
+    assert old.thresholded
+    assert old.cut([1, 2]).interval() == made.cut([1, 2]).interval()
+    assert "at least one half" in contents(old.manifest)

@@ -1,29 +1,33 @@
 """Graph sketches and their baselines: contract, law, audits with broken twins, and what they refuse."""
 
 import dataclasses
+import hashlib
 import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 from evidence import ALPHA, agrees
 from sfumato import choices, cutting
 from sfumato.audit.bound import lower_bound
 from sfumato.calibration import calibrate
-from sfumato.edges import gather, open_edges
+from sfumato.edges import gather, open_edges, weighted
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.guarantee import Guarantee
 from sfumato.idealized import normals
 from sfumato.lattice import InputGrid
 from sfumato.loss import ChiSquare
+from sfumato.manifest import contents
 from sfumato.mechanisms import graph as graphs
 from sfumato.mechanisms import pairs
 from sfumato.mechanisms.graph import GraphSketch, PreparedGraphSketch, rows_for
 from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse, triangle
 from sfumato.pipeline import release
+from sfumato.rows import LocalRows
 from sfumato.schema import Schema
 from sfumato.secret import Secret
 
@@ -205,7 +209,7 @@ def test_a_retry_repeats_its_noise_and_other_graphs_get_other_noise(recipe, monk
     assert (published(edges[::-1, ::-1]) == first).all()  # the same graph, listed otherwise, on one thread
     assert (published(edges, seed=4) != first).any()
     weights = np.ones(len(edges))
-    weights[0] = 0.25  # one weight is another, and every edge keeps its place
+    weights[0] = 0.001  # one weight is another (and rounded to another bit), and every edge keeps its place
     other = published(np.column_stack([edges, weights]))
     assert np.mean(other == first) < (0.7 if isinstance(recipe, EdgeResponse) else 0.01)  # two answers agree often
 
@@ -372,3 +376,77 @@ def test_extremes_are_refused_in_words():
         release(np.empty((0, 2)), schema=None, mechanism=GraphSketch(rows=3), guarantee=PROMISE)
     with pytest.raises(ParameterError, match="schema"):
         release(edges, schema=None, mechanism=GraphSketch(rows=3), guarantee=Guarantee(epsilon=1.0))
+
+
+# ---- randomized answers about weights -------------------------------------------------------------------------------
+
+
+def answers(edges, recipe, seed=5, vertices=30, epsilon=1.0):
+    prepared = dataclasses.replace(recipe, vertices=vertices).prepare(None, Guarantee(epsilon=epsilon, unit="edge"))
+    blocks = prepared.run(open_edges(edges), 1 / epsilon, Secret.for_testing(seed)).blocks
+    return np.concatenate(list(blocks), axis=1)[0]
+
+
+def test_answers_about_a_graph_without_weights_are_those_of_0_1_0_however_it_is_given():
+    edges = np.array([(u, v) for u, v in itertools.combinations(range(30), 2) if (u * 7 + v * 3) % 5 == 0])
+    listed = np.column_stack([edges, np.ones(len(edges))])
+    for lines, recipe in itertools.product((edges, listed), (EdgeResponse(), EdgeResponse(weighted=True))):
+        found = hashlib.sha256(answers(lines, recipe).tobytes()).hexdigest()
+        assert found.startswith("46ab611afc571473")
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.1, 0.4, 0.5, 0.75, 1.0])
+def test_answers_have_the_law_between_those_of_no_edge_and_of_one(weight):
+    """1 with probability f + w (1 - 2 f), so no two weights are told apart better than 0 and 1."""
+    n, flip = 400, 1 / (1 + math.e)
+    edges = np.array([(u, v, weight) for u, v in itertools.combinations(range(n), 2)])
+    ones = answers(edges, EdgeResponse(), vertices=n)
+    assert agrees(ones.astype(float), flip + weight * (1 - 2 * flip))
+    assert not agrees(ones.astype(float), flip + (weight + 0.05) * (1 - 2 * flip))
+    threshold = answers(edges, EdgeResponse(weighted=False), vertices=n)
+    assert agrees(threshold.astype(float), flip + (weight >= 0.5) * (1 - 2 * flip))
+
+
+def test_whether_there_are_weights_follows_from_the_form_of_the_source_alone():
+    two, three = np.array([[0, 1], [1, 2]]), np.array([[0, 1, 1.0], [1, 2, 1.0]])
+    tables = [pa.table(dict(zip(("src", "dst", "weight"), lines.T, strict=False))) for lines in (two, three)]
+    for form, has in ((two, False), (three, True), (tables[0], False), (tables[1], True), (sparse.eye(3), True)):
+        assert weighted(open_edges(form)) == has
+        made = sf_release(form, EdgeResponse(vertices=3))
+        assert made.manifest["mechanism"]["weighted"] == has
+        assert made.thresholded != has
+        assert ("at least one half" in contents(made.manifest)) != has
+    for recipe in (EdgeResponse(vertices=3, weighted=False), EdgeResponse(vertices=3, weighted=True)):
+        assert sf_release(three, recipe).manifest["mechanism"]["weighted"] == recipe.weighted
+    blocks = open_edges(tables[0]).blocks
+    assert not weighted(LocalRows(blocks))
+    with pytest.raises(ParameterError, match="weighted must be"):
+        EdgeResponse(weighted=1)
+
+
+def sf_release(lines, recipe):
+    return release(lines, schema=None, mechanism=recipe, guarantee=Guarantee(epsilon=1.0, unit="edge"))
+
+
+def test_audits_of_weights_pass_and_rounding_that_tells_more_is_caught(monkeypatch):
+    """Weights 0.2 and 1 in every pair; the twin answers without a flip where a weight is below a half."""
+    n = 300
+    pairs_ = list(itertools.combinations(range(n), 2))
+    graphs = [np.array([(u, v, w) for u, v in pairs_]) for w in (0.2, 1.0)]
+    sides = [whole_triangle(EdgeResponse(), edges, 1.0, seed, n) for seed, edges in enumerate(graphs)]
+    assert not refuted(*sides, delta=0.0)
+    coins, steps_seen = choices.coins, []
+
+    def kept(words, steps, bits):
+        steps_seen.append(steps)
+        return coins(words, steps, bits)
+
+    honest = choices.respond
+    monkeypatch.setattr(pairs.choices, "coins", kept)
+    monkeypatch.setattr(
+        pairs.choices,
+        "respond",
+        lambda words, bits, m, e: np.where(steps_seen[-1] < 1 << 19, bits, honest(words, bits, m, e)),
+    )
+    sides = [whole_triangle(EdgeResponse(), edges, 1.0, seed, n) for seed, edges in enumerate(graphs)]
+    assert refuted(*sides, delta=0.0)

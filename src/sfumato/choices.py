@@ -1,4 +1,4 @@
-"""Exact choices: randomized response, and the exponential mechanism at the end.
+"""Exact choices: randomized response, coins of given weights, and the exponential mechanism at the end.
 
 Randomized response is the truth with probability e^epsilon / (e^epsilon + m - 1), else another of m answers.
 
@@ -46,6 +46,18 @@ def respond(words: Words, codes: Codes, categories: int, epsilon: float) -> Code
         step = 1 + uniform(words, truth[some].size, categories - 1)
         out[some] = np.where(lies, (truth[some] + step) % categories, truth[some])
     return out.reshape(codes.shape)
+
+
+def coins(words: Words, steps: Codes, bits: int) -> Codes:
+    """1 with probability exactly steps / 2^bits, else 0, each drawn by itself; steps in 0 .. 2^bits, same shape.
+
+    The first ``bits`` bits of a word are a uniform number below 2^bits, which is compared with the steps: 0 gives 0 and
+    2^bits gives 1, always. One word is drawn for every cell, whatever its steps.
+    """
+    check.whole(1, bits=bits)
+    check.between(1, 62, bits=bits)
+    drawn = words.draw(steps.size).view(np.uint64) >> np.uint64(_WORD - bits)
+    return np.asarray(drawn.astype(np.int64).reshape(steps.shape) < steps, np.int64)
 
 
 def _told(words: Words, size: int, categories: int, epsilon: float) -> NDArray[np.bool_]:

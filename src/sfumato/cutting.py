@@ -7,7 +7,8 @@ Three releases answer it, with these variances:
 - a graph sketch: ||Yx||^2 / r is *exactly* q_H(x) chi^2_r / r, q_H = (w/n) spread + (1 - w/n) q, so the variance is
   (2/r) (q_H / (1 - w/n))^2, with spread(x) = n sum x^2 - (sum x)^2, the form of the complete graph;
 - noise on every pair: tau^2 fourth(x), fourth(x) = sum over pairs of (x_u - x_v)^4, tau^2 the noise's variance;
-- randomized response on every pair: the same with tau^2 = p (1 - p) / (1 - 2p)^2, p the chance of a flip.
+- randomized response on every pair: the same with tau^2 = p (1 - p) / (1 - 2p)^2, p the chance of a flip; and, if
+  weights were rounded to bits at random first, sum over pairs of (x_u - x_v)^4 a_uv (1 - a_uv) on top.
 
 For an indicator of s vertices spread = fourth = s (n - s). Planner and error bars call the same functions. Everything
 here is post-processing of a release: it costs no privacy.
@@ -28,6 +29,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Number: TypeAlias = Any  # a float or an array of them
 Quantile: TypeAlias = Callable[[float], Number]  # probability left out on one side -> number of standard errors
 
+_NARROWINGS = 6  # of intervals whose variance depends on what they are for
 _MANY = 10.0  # flips, in effect, from which a sum of flips is compared with a normal law at all
 
 
@@ -64,6 +66,17 @@ def response_noise(epsilon: float) -> float:
     With p = 1 / (1 + e^epsilon) it is 1 / (4 sinh^2(epsilon / 2)), whatever the bit.
     """
     return 0.25 / math.sinh(epsilon / 2) ** 2
+
+
+def rounding_variance(form: Number, spread: Number, fourth: Number, width: Number) -> Number:
+    """The most that rounding weights to 0 or 1 at random can add to the variance of a form of this value.
+
+    With c = (x_u - x_v)^2 <= width^2 it adds sum c^2 a (1 - a). That is at most sum c^2 / 4, and at most width^2 times
+    sum c a (1 - a) <= form (1 - form / spread), as a (1 - a) is concave and sum c = spread. For a cut, all weights
+    alike attain it.
+    """
+    form = np.minimum(np.maximum(form, 0.0), spread)
+    return np.minimum(fourth / 4, width**2 * form * (1 - form / np.where(spread > 0, spread, 1.0)))
 
 
 def powers(vectors: Floats) -> tuple[Floats, Floats]:
@@ -108,11 +121,13 @@ class PairNoise:
     ``quantile`` gives interval ends in standard errors. Laplace and Gaussian noise: the Cornish-Fisher quantile of a
     sum with that kurtosis, never below the normal one. Flips: where there are many, that of a sum with the largest
     skewness it can have, to either side, and half a flip more; otherwise Bernstein's inequality, proved and wide.
+    ``rounded``: weights were rounded to bits at random, which adds to the variance (``rounding_variance``).
     """
 
     variance: float
     kurtosis: float = 0.0
     largest: float | None = None
+    rounded: bool = False
 
     @classmethod
     def laplace(cls, standard_deviation: float) -> "PairNoise":
@@ -125,9 +140,14 @@ class PairNoise:
         return cls(standard_deviation**2)
 
     @classmethod
-    def response(cls, epsilon: float) -> "PairNoise":
-        """The noise of randomized response in the estimate of a bit, (z - p) / (1 - 2p)."""
-        return cls(response_noise(epsilon), largest=1 / -math.expm1(-epsilon))
+    def response(cls, epsilon: float, *, rounded: bool = False) -> "PairNoise":
+        """The noise of randomized response in the estimate of a bit or of a weight, (z - p) / (1 - 2p)."""
+        return cls(response_noise(epsilon), largest=1 / -math.expm1(-epsilon), rounded=rounded)
+
+    @property
+    def covers(self) -> str:
+        """Which randomness the errors speak of."""
+        return "the noise on the pairs" + (", and the rounding of their weights" if self.rounded else "")
 
     def quantile(self, concentration: Number) -> Quantile:
         """``concentration``: the largest squared coefficient of a pair over the sum of all of them, 1 for one pair."""
@@ -147,18 +167,30 @@ class PairNoise:
 def from_pairs(form: Number, spread: Number, fourth: Number, width: Number, noise: PairNoise) -> Estimate:
     """Forms that were summed over noisy pairs; ``width`` is max x - min x, whose square is the largest coefficient.
 
-    Error: unbiased, and its variance does not depend on the graph. Intervals are cut to [0, spread].
+    Error: unbiased, and its variance does not depend on the graph, unless weights were rounded at random: then it is
+    the largest that weights with this form can have. Intervals are cut to [0, spread].
     """
-    form, spread, fourth = (np.asarray(v, float) for v in (form, spread, fourth))
-    error = np.sqrt(pair_variance(fourth, noise.variance))
+    form, spread, fourth, width = (np.asarray(v, float) for v in (form, spread, fourth, width))
     safe = np.where(fourth > 0, fourth, 1.0)
-    quantile = noise.quantile(np.minimum(np.asarray(width, float) ** 4 / safe, 1.0))
+    quantile = noise.quantile(np.minimum(width**4 / safe, 1.0))
+
+    def deviation(low: Floats, high: Floats) -> Floats:
+        """The largest standard deviation of the estimates of forms within these ends."""
+        variance = pair_variance(fourth, noise.variance)
+        if noise.rounded:
+            variance = variance + rounding_variance(_within(spread / 2, low, high), spread, fourth, width)
+        return np.asarray(np.sqrt(variance))
 
     def bounds(tail: float) -> tuple[Floats, Floats]:
-        reach = quantile(tail) * error
-        return _within(form - reach, 0.0, spread), _within(form + reach, 0.0, spread)
+        """A truth t with |form - t| <= score * deviation(t, t) is within the first ends, so within the next, and on."""
+        score, low, high = quantile(tail), np.zeros_like(spread), spread
+        for _ in range(_NARROWINGS if noise.rounded else 1):
+            reach = score * deviation(low, high)
+            low, high = _within(form - reach, 0.0, spread), _within(form + reach, 0.0, spread)
+        return low, high
 
-    return Estimate(_plain(form), _plain(error), "the noise on the pairs", bounds)
+    inside = _within(form, 0.0, spread)
+    return Estimate(_plain(form), _plain(deviation(inside, inside)), noise.covers, bounds)
 
 
 def ratio(cut: Number, volume: Number, moments: tuple[Number, Number, Number], covers: str, law: Quantile) -> Estimate:

@@ -45,6 +45,7 @@ LARGEST_VERTICES = 1 << 31
 _BLOCK = 1 << 18  # lines at a time
 _PENDING = 1 << 22  # lines that wait to be combined, at least
 _NAMES = ("src", "dst", "weight")
+_WITH_WEIGHTS = len(_NAMES)
 _ANY = Real("edge", 0.0, 1.0)  # how a cell is read; bounds are enforced by ``gather``
 
 
@@ -54,6 +55,7 @@ class EdgeRows:
 
     ``vertices``: how many there are, where the source says so publicly (a matrix by its shape).
     ``from_data``: which vertices there are, and their numbers, were taken from the edges.
+    ``weighted``: False where the form of the source, which is public, has no place for weights: each edge counts as 1.
     """
 
     vertices: int | None
@@ -61,6 +63,7 @@ class EdgeRows:
     progress: Progress = ignore
     from_data: bool = False
     blocks: Blocks | None = field(default=None, repr=False)  # of a table, for engines other than this
+    weighted: bool = True
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
         """``function(position, block)`` for every block of lines, in order."""
@@ -139,7 +142,7 @@ def _open_table(data: Any, progress: Progress) -> EdgeRows:
         )
 
     blocks = Blocks(table, tuple(wanted), _BLOCK, 3, _encode)
-    return EdgeRows(None, lambda: map(_encode, blocks), progress, blocks=blocks)
+    return EdgeRows(None, lambda: map(_encode, blocks), progress, blocks=blocks, weighted=len(wanted) == _WITH_WEIGHTS)
 
 
 def _encode(batch: pa.RecordBatch) -> Floats:
@@ -166,7 +169,7 @@ def _open_array(array: NDArray[Any], progress: Progress) -> EdgeRows:
             block = np.ma.filled(array[start : start + _BLOCK].astype(np.float64), np.nan)
             yield _lines(list(block.T))
 
-    return EdgeRows(None, read, progress)
+    return EdgeRows(None, read, progress, weighted=array.shape[1] == _WITH_WEIGHTS)
 
 
 def _open_adjacency(matrix: Any, progress: Progress) -> EdgeRows:
@@ -215,6 +218,14 @@ def _number(weight: Any) -> float:
 def _lines(columns: list[Floats]) -> Floats:
     weight = columns[2] if len(columns) == 3 else np.ones(len(columns[0]))
     return np.stack([columns[0], columns[1], weight])
+
+
+def weighted(rows: Rows) -> bool:
+    """Whether edges may have weights, by the form of their source alone; True where it does not say."""
+    if isinstance(rows, EdgeRows):
+        return rows.weighted
+    blocks = getattr(rows, "blocks", None)
+    return not isinstance(blocks, Blocks) or len(blocks.columns) == _WITH_WEIGHTS
 
 
 # ---- combining ------------------------------------------------------------------------------------------------------

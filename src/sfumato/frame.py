@@ -43,6 +43,8 @@ class Frame:
             furthest = encoding.weights * np.maximum(np.abs(encoding.low), np.abs(encoding.high))
             centre, extent = np.zeros(encoding.dim), np.minimum(furthest, schema.norm_bound)
         step = float(extent.max()) * 2.0**-bits
-        steps = np.rint(extent / step)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a stranger's schema; mechanisms refuse such widths
+            steps = np.rint(extent / step)
+            half = steps.astype(np.int64)
         rounding = np.where(known, np.abs(extent - steps * step), step / 2) + 2.0**-50 * extent
-        return cls(centre, steps.astype(np.int64), step, rounding)
+        return cls(centre, half, step, rounding)

@@ -139,8 +139,10 @@ def _agrees(manifest: Manifest, schema: Schema) -> bool:
     if manifest["kind"] == "responses":
         return len(mechanism["keep"]) == len(schema.data_columns)
     if manifest["kind"] == "covariance":
-        whole = (mechanism["columns"], mechanism.get("sketch_rows", 1))
-        if mechanism["columns"] != schema.encoding.dim or not all(type(number) is int for number in whole):
+        bits = manifest["lattice"]["input_bits"]
+        whole = (mechanism["columns"], mechanism.get("sketch_rows", 1), bits)
+        fits = mechanism["columns"] == schema.encoding.dim and 1 <= bits <= 40
+        if not fits or not all(type(number) is int for number in whole):
             return False
         if mechanism["noise"] == "sketch":
             return bool(manifest["numerics"] == "idealized")
@@ -246,7 +248,10 @@ def _graph_contents(manifest: Manifest) -> str:
     if manifest["kind"] == "graph-noise":
         noise = f"{mechanism['noise']} noise of standard deviation {mechanism['standard_deviation']:.6g}"
         return f"the edge weights of {pairs}, with {noise} on each"
-    return f"whether there is an edge, for {pairs}, each answer true with probability {mechanism['keep']:.4g}"
+    kept = f"each answer true with probability {mechanism['keep']:.4g}"
+    if mechanism.get("weighted", False):
+        return f"a 0 or a 1 for {pairs}, drawn with the weight of the edge as the probability of a 1, {kept}"
+    return f"whether there is an edge (of weight at least one half), for {pairs}, {kept}"
 
 
 def _covariance_contents(manifest: Manifest) -> str:

@@ -169,7 +169,8 @@ RELEASES = (
     Case("graph sketch", _same(GraphSketch(rows=2)), None, _SLACK | _EDGE),
     Case("edge noise, Laplace", _same(EdgeNoise()), None, _EDGE),
     Case("edge noise, Gaussian", _same(EdgeNoise(noise="gaussian")), None, _EDGE | _SLACK),
-    Case("edge responses", _same(EdgeResponse()), None, _EDGE),
+    Case("edge responses", _same(EdgeResponse(weighted=False)), None, _EDGE),
+    Case("edge responses, weights", _same(EdgeResponse(weighted=True)), None, _EDGE),
     Case("release of sketches", _same(Sketch(dimension=8)), _LINE, _VALUE, "one run"),
     Case("release of a covariance", _same(Covariance()), _WIDE, {"delta": _RARE}, "one run"),
     Case(

@@ -263,6 +263,11 @@ def _add_graph(kinds: Any) -> None:
     parser.add_argument("--distortion", type=float, help="instead of rows: how far, relatively, a cut may be off ...")
     parser.add_argument("--failure-probability", type=float, help="... and with which probability it may be further")
     parser.add_argument("--mechanism", choices=("sketch", "noise", "response"), default="sketch", help="default sketch")
+    parser.add_argument(
+        "--unweighted",
+        action="store_true",
+        help="of a response: estimate edges (of weight one half or more) and not weights; so where none are given",
+    )
     add_account(parser)
     add_engine(parser)
 
@@ -280,6 +285,8 @@ def _graph_recipe(options: Any) -> "Recipe":
     from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
 
     accuracy = options.rows, options.distortion, options.failure_probability
+    if options.unweighted and options.mechanism != "response":
+        raise ParameterError(f"--unweighted is for --mechanism response: it does not go with {options.mechanism}")
     if options.mechanism == "sketch":
         return GraphSketch(
             rows=options.rows,
@@ -292,7 +299,9 @@ def _graph_recipe(options: Any) -> "Recipe":
             "--rows, --distortion and --failure-probability are those of a sketch: they do not go with "
             f"--mechanism {options.mechanism}"
         )
-    return (EdgeNoise if options.mechanism == "noise" else EdgeResponse)(vertices=options.vertices)
+    if options.mechanism == "noise":
+        return EdgeNoise(vertices=options.vertices)
+    return EdgeResponse(vertices=options.vertices, weighted=False if options.unweighted else None)
 
 
 def _sketch(options: Any) -> None:

@@ -2,8 +2,12 @@
 
 Formal guarantee: one edge's weight is the weight of one pair, clipped to [0, 1] by ``edges.gather``. ``EdgeNoise``
 adds exact noise to it on the integer lattice: that weight moves by at most 2^20 steps, whole numbers, and the noise is
-exact, so its theorem holds to the last bit. ``EdgeResponse`` publishes whether the weight is at least 1/2, flipped with
-probability exactly 1 / (1 + e^epsilon). All n (n - 1) / 2 pairs are published, so only n is shown by their number.
+exact, so its theorem holds to the last bit. ``EdgeResponse`` publishes a bit for every pair, flipped with probability
+exactly f = 1 / (1 + e^epsilon). Without weights the bit is whether there is an edge, which for an edge list that has
+weights all the same means a weight of at least 1/2. With weights it is 1 with probability exactly w, a multiple of
+2^-20: what is published is then 1 with probability f + w (1 - 2 f), which lies between f and 1 - f for every w, so the
+likelihood ratio of any answer under two weights is at most (1 - f) / f = e^epsilon; in other words, the law for w is a
+mixture of those for 0 and 1. All n (n - 1) / 2 pairs are published, so only n is shown by their number.
 """
 
 from collections.abc import Iterator
@@ -13,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import check, choices, noise
+from sfumato import check, choices, edges, noise
 from sfumato.edges import Graph, gather
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Guarantee
@@ -132,12 +136,20 @@ class PreparedEdgeNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeResponse:
-    """The recipe: a randomized answer on every pair, whether it has an edge of weight 1/2 or more."""
+    """The recipe: a randomized answer on every pair.
+
+    weighted : whether weights are estimated: each is rounded to 0 or 1 at random, 1 with the weight as its probability.
+               False: whether pairs have an edge is estimated, which a weight of 1/2 or more counts as; intervals are
+               narrower then, at large epsilons by much. Left out: False for an edge list of two columns, else True.
+    """
 
     vertices: int | None = None
+    weighted: bool | None = None
 
     def __post_init__(self) -> None:
         check_vertices(self.vertices)
+        if self.weighted is not None and not isinstance(self.weighted, bool):
+            raise check.fail("weighted", self.weighted, "True, False or left out")
 
     def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeResponse":
         """Refuse what cannot be promised; a graph has no schema."""
@@ -170,19 +182,25 @@ class PreparedEdgeResponse:
                 f"{choices.SMALLEST_EPSILON:g} and {choices.LARGEST_EPSILON:g}"
             )
         graph = _gathered(rows, self.recipe.vertices)
-        return Published(self.facts(level, graph), ("edge",), self._blocks(graph, epsilon, secret), by_record=False)
+        weighted = edges.weighted(rows) if self.recipe.weighted is None else self.recipe.weighted
+        blocks = self._blocks(graph, epsilon, secret, weighted=weighted)
+        return Published(self.facts(level, graph, weighted=weighted), ("edge",), blocks, by_record=False)
 
-    def _blocks(self, graph: Graph, epsilon: float, secret: Secret) -> Iterator[NDArray[np.int8]]:
-        parameters = f"edge response {self.recipe!r} {self.guarantee!r} {graph.vertices} {epsilon.hex()}"
+    def _blocks(self, graph: Graph, epsilon: float, secret: Secret, *, weighted: bool) -> Iterator[NDArray[np.int8]]:
+        """Rounding draws from streams of its own, so a graph of weights 0 and 1 has the same answers either way."""
+        recipe = f"EdgeResponse(vertices={self.recipe.vertices!r})"
+        parameters = f"{recipe} {self.guarantee!r} {graph.vertices} {epsilon.hex()}"
         for position, steps in triangle(graph):
-            bits = (steps >= 1 << (INPUT_BITS - 1)).astype(np.int64)
-            yield choices.respond(secret.words(parameters, position, bits), bits, 2, epsilon).astype(np.int8)[None]
+            if weighted:
+                bits = choices.coins(secret.words(f"edge rounding {parameters}", position, steps), steps, INPUT_BITS)
+            else:
+                bits = (steps >= 1 << (INPUT_BITS - 1)).astype(np.int64)
+            words = secret.words(f"edge response {parameters}", position, bits)
+            yield choices.respond(words, bits, 2, epsilon).astype(np.int8)[None]
 
-    def facts(self, level: float, graph: Graph) -> Manifest:
+    def facts(self, level: float, graph: Graph, *, weighted: bool) -> Manifest:
         """What the manifest says of a run at this level."""
         epsilon = 1 / level
         keep = float(1 / (1 + np.exp(-epsilon)))
-        return {
-            "kind": "graph-responses",
-            "mechanism": {"name": "graph-responses", "epsilon_per_value": epsilon, "keep": keep},
-        } | _warnings(graph)
+        mechanism = {"name": "graph-responses", "epsilon_per_value": epsilon, "keep": keep, "weighted": weighted}
+        return {"kind": "graph-responses", "mechanism": mechanism} | _warnings(graph)

@@ -60,7 +60,11 @@ class GraphRelease(Release, ABC):
         return self._form(vectors)
 
     def cut(self, vertices: Index) -> Estimate:
-        """The weight of all edges between these vertices and the others."""
+        """The weight of all edges between these vertices and the others.
+
+        Randomized answers about a graph without weights estimate the number of these pairs whose weight is at least
+        1/2, and so does whatever else is asked of them (``PairsRelease.thresholded``).
+        """
         return self._form(self._indicator(vertices))
 
     def cuts(self, indicators: Any) -> Estimate:
@@ -169,17 +173,26 @@ class PairsRelease(GraphRelease):
         """The law of the error of each pair's weight."""
         mechanism = self.manifest["mechanism"]
         if self.manifest["kind"] == "graph-responses":
-            return PairNoise.response(mechanism["epsilon_per_value"])
+            return PairNoise.response(mechanism["epsilon_per_value"], rounded=mechanism.get("weighted", False))
         made = PairNoise.laplace if mechanism["noise"] == "laplace" else PairNoise.gaussian
         return made(float(mechanism["standard_deviation"]))
 
     def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
-        """As for every graph; the weight of the cut does not matter."""
+        """As for every graph; the weight of the cut matters where weights were rounded at random, at its worst."""
         size = np.asarray(side, np.float64) + np.zeros_like(cut, np.float64)
-        return np.asarray(np.sqrt(cutting.pair_variance(size * (self.vertices - size), self.noise.variance)))
+        crossing = size * (self.vertices - size)
+        variance = cutting.pair_variance(crossing, self.noise.variance)
+        if self.noise.rounded:
+            variance = variance + cutting.rounding_variance(np.asarray(cut, np.float64), crossing, crossing, 1.0)
+        return np.asarray(np.sqrt(variance))
+
+    @property
+    def thresholded(self) -> bool:
+        """Whether it is pairs of weight at least 1/2 that are estimated, each counting as 1, and not weights."""
+        return self.manifest["kind"] == "graph-responses" and not self.noise.rounded
 
     def weights(self, part: slice = slice(None)) -> Floats:
-        """Unbiased estimates of the pairs' weights, in the order of the file."""
+        """Unbiased estimates of the pairs' weights, or of whether they are at least 1/2, in the order of the file."""
         numbers = self.columns[0, part].astype(np.float64)
         if self.manifest["kind"] != "graph-responses":
             return numbers
@@ -218,7 +231,16 @@ class PairsRelease(GraphRelease):
         inside = sides[0] <= sides[1]
         volume, size = np.where(inside, *sides), np.where(inside, size, n - size)
         crossing, within = size * (n - size), size * (size - 1) / 2  # pairs that count once in the volume, and twice
-        variance = self.noise.variance
-        moments = variance * crossing, variance * crossing, variance * (crossing + 4 * within)
+        cut = np.asarray(self._form(sets).value)
+        once, twice = self._summed(cut, crossing), self._summed((volume - cut) / 2, within)
         law = self.noise.quantile(4 / np.maximum(crossing, 4.0))
-        return cutting.ratio(self._form(sets).value, volume, moments, "the noise on the pairs", law)
+        return cutting.ratio(cut, volume, (once, once, once + 4 * twice), self.noise.covers, law)
+
+    def _summed(self, weight: Floats, pairs: Floats) -> Floats:
+        """The variance of the estimated weight of so many pairs: the largest within three of its standard errors."""
+        variance = cutting.pair_variance(pairs, self.noise.variance)
+        if not self.noise.rounded:
+            return np.asarray(variance)
+        reach = 3 * np.sqrt(variance + pairs / 4)
+        worst = np.minimum(np.maximum(pairs / 2, weight - reach), weight + reach)
+        return np.asarray(variance + cutting.rounding_variance(worst, pairs, pairs, 1.0))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sfumato import moments
 from sfumato.euclidean import widest_squared
 from sfumato.releases.covariance import CovarianceRelease
-from sfumato.releases.graph import GraphRelease
+from sfumato.releases.graph import GraphRelease, PairsRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.report.drawing import Bars, Line, Mark, Plot, shortened
 from sfumato.report.markup import number
@@ -110,7 +110,7 @@ def _distance_words(release: "AnyRelease") -> list[str]:
 def _cuts(release: GraphRelease) -> Plot:
     n = release.vertices
     sides = np.unique(np.rint(np.geomspace(1, max(n // 2, 1), _POINTS)))
-    densities = _DENSITIES if release.manifest["kind"] == "graph-sketch" else _DENSITIES[:1]
+    densities = _DENSITIES[:1] if isinstance(release, PairsRelease) and not release.noise.rounded else _DENSITIES
     curves = [np.asarray(release.error_at(density * sides * (n - sides), sides)) for density in densities]
     names = (
         f"a cut of {density:.0%} of the pairs it separates" if density else "an empty cut" for density in densities
@@ -153,20 +153,31 @@ def _told_cut(vertices: int, side: float, *errors: float) -> str:
     )
 
 
+_ESTIMATED = (
+    " Weights were rounded to 0 or 1 at random, which adds to the error of cuts that are neither empty nor full.",
+    " The weight of a cut is its number of pairs with an edge of weight one half or more.",
+)
+
+
 def _cut_words(release: GraphRelease) -> list[str]:
     n = release.vertices
     one, half = (float(moments.detectable(release.error_at(0.0, side))) for side in (1, max(n // 2, 1)))
     pairs = max(n // 2, 1) * (n - max(n // 2, 1))
+    if isinstance(release, PairsRelease):
+        errs = "Every pair has its own noise, so a cut errs by the square root of the number of pairs it separates."
+        errs += _ESTIMATED[0] * release.noise.rounded + _ESTIMATED[1] * release.thresholded
+    else:
+        errs = (
+            "A cut of a sketch errs by a share of its weight plus a share of what was mixed in; more rows, or more "
+            "budget, make both smaller."
+        )
     return [
         (
             f"The degree of a single vertex is told from 0 when it is above {number(one, 3)} (of at most "
             f"{number(n - 1)}); a cut through the middle when its weight is above {number(half, 3)} (of at most "
             f"{number(pairs)})."
         ),
-        "A cut of a sketch errs by a share of its weight plus a share of what was mixed in; more rows, or more budget, "
-        "make both smaller."
-        if release.manifest["kind"] == "graph-sketch"
-        else "Every pair has its own noise, so a cut errs by the square root of the number of pairs it separates.",
+        errs,
         "Error bars hold for sets of vertices that were chosen without looking at this release.",
     ]
 

@@ -16,7 +16,7 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.estimate import Estimate
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
-from sfumato.releases.graph import GraphRelease
+from sfumato.releases.graph import GraphRelease, PairsRelease
 from sfumato.releases.loading import AnyRelease
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
@@ -189,7 +189,7 @@ def _nearest(release: AnyRelease, values: Values) -> Answer:
         rows,
         found.distances.covers,
         "Each estimate is right on average for its pair, but the smallest of many noisy distances look smaller than "
-        "they are, and each interval holds by itself.",
+        "they are. The intervals allow for the choice: they are as wide as if asked of all records at once.",
     )
 
 
@@ -351,6 +351,8 @@ def _of_a_graph(release: GraphRelease) -> list[Question]:
     hint = f"0 to {release.vertices - 1:,}: numbers and ranges, such as 0, 5, 8-12"
     vertices = Positions("vertices", "Vertices on one side", "0", hint, release.vertices)
     cut = "The weight of all edges between these vertices and the others."
+    if isinstance(release, PairsRelease) and release.thresholded:
+        cut = "The number of edges, of weight one half or more, between these vertices and the others."
     share = "The cut over the smaller of the two sides\u2019 volumes: how well the set is separated."
     return [
         Question("cut", "Cut", cut, (vertices, _LEVEL), _cut),
