@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ import yaml
 from sfumato import manifest as manifests
 from sfumato.errors import ParameterError, ReleaseError, SchemaError
 from sfumato.guarantee import Change, Guarantee
+from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline import release, release_to
 from sfumato.releases.loading import load
@@ -492,8 +494,9 @@ def test_every_question_has_an_answer_near_the_truth():
     assert many.indices.shape == many.distances.value.shape == (3, 5)
     assert (many.indices[1] == near.indices).all()
     in_step = made.distances(np.repeat([3, 0, 4], 5), many.indices.ravel())
-    for table, line in ((many.distances.interval(0.9), in_step.interval(0.9)), (many.distances.value, in_step.value)):
-        assert np.array_equal(np.ravel(table), np.ravel(line))
+    assert np.array_equal(many.distances.value.ravel(), in_step.value)
+    every = in_step.bounds(0.05 / (made.rows - 1))  # of all that there were to choose from, at once
+    assert np.allclose(np.reshape(many.distances.interval(0.9), (2, -1)), every)
     labels = made.cluster(2).labels
     assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
     assert made.denoised().shape == made.array().shape
@@ -615,3 +618,19 @@ def test_the_default_choice_clusters_two_blobs_better_than_published(columns, pu
         agree = np.mean(made.cluster(2).labels == side)
         accuracies.append(max(agree, 1 - agree))
     assert np.mean(accuracies) >= max(0.96, published)
+
+
+@pytest.mark.parametrize("mechanism", [Sketch(), NoisyDistances(noise="laplace")])
+def test_intervals_of_the_nearest_records_hold_although_they_were_chosen(mechanism):
+    """Records equally far from the first, so that the nearest are those that noise brought near."""
+    data, guarantee = np.repeat([[0.0], [1.0]], [1, 79], axis=0) * np.ones(8), Guarantee(epsilon=4.0, unit="attribute")
+    terms = {"schema": Schema.reals(8, low=0, high=1), "mechanism": mechanism, "guarantee": guarantee}
+    held = []
+    for seed in range(60):
+        made = release(data, **terms, secret=Secret.for_testing(seed))
+        found = made.nearest(0, k=5)
+        named = made.distances(np.zeros(5, int), found.indices)
+        held.append([(e.interval()[0] <= 8).all() and (e.interval()[1] >= 8).all() for e in (found.distances, named)])
+        assert "at once" in found.distances.covers
+    chosen, beforehand = np.mean(held, axis=0)
+    assert chosen >= 0.95 - 6.2 * math.sqrt(0.95 * 0.05 / 60) > beforehand

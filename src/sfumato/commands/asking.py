@@ -47,7 +47,7 @@ def add_estimate(commands: Any) -> None:
     distance.add_argument("first", type=int, help="position of a record")
     distance.add_argument("second", type=int, help="position of another")
     distance.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
-    text = "The records that look nearest to one."
+    text = "The records that look nearest to one; the smallest of many noisy distances look smaller than they are."
     nearest = command(questions, "nearest", text, "sfumato estimate nearest people.release 3 --k 10", _nearest)
     nearest.add_argument("release", help="release folder")
     nearest.add_argument("record", type=int, help="position of a record")

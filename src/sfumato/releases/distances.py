@@ -82,7 +82,7 @@ class DistancesRelease(Release):
         others = np.delete(np.arange(self.rows), row)
         seen = self.values[euclidean.place(np.full_like(others, row), others, self.rows)]
         found = others[np.lexsort((others, seen))[:k]]
-        return Nearest(found, self.distances(np.full(k, row), found))
+        return Nearest.among(self.rows - 1, found, self.distances(np.full(k, row), found))
 
     def cleaned(self, method: Literal["mds", "nearest"] = "nearest", rank: int | None = None) -> Floats:
         """The squared distances of points in space that come near the published numbers, as a matrix.

@@ -1,9 +1,9 @@
 """What all releases share: what was promised, what the columns were, how records are named, and saving."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,22 @@ Index = int | Sequence[int] | NDArray[np.integer]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """Records in order of apparent nearness; each estimate is unbiased for its pair, not for being a winner."""
+    """Records in order of apparent nearness, with estimates of their squared distances.
+
+    Error: each value is unbiased for its pair and not for being a winner: the smallest of many noisy distances look
+    smaller than they are. Intervals allow for the choice: they are those that hold for all records that there were to
+    choose from at once (Bonferroni), so they hold for whichever were chosen; narrower ones, for a pair that was named
+    beforehand, are those of ``distance``. Standard errors are of such a pair, too.
+    """
 
     indices: NDArray[np.int64]
     distances: Estimate
+
+    @classmethod
+    def among(cls, candidates: int, indices: NDArray[np.int64], distances: Estimate) -> Self:
+        """Chosen from so many records, of whose distances these are the estimates."""
+        every = replace(distances, bounds=lambda tail: distances.bounds(tail / candidates))
+        return cls(indices, replace(every, covers=f"{distances.covers}; for all records to choose from at once"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

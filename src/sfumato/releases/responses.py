@@ -120,7 +120,7 @@ class ResponsesRelease(Release):
             squared[start : start + _BLOCK] = responding.total(law.estimate, ways)
         squared[row] = np.inf
         found = np.lexsort((np.arange(self.rows), squared))[:k]
-        return Nearest(found, self.distances(np.full(k, row), found))
+        return Nearest.among(self.rows - 1, found, self.distances(np.full(k, row), found))
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means of the unbiased encoded rows."""

@@ -133,7 +133,7 @@ class SketchRelease(Release):
         found = neighbourhood.nearest(self.array(), rows, k, self.noise).indices
         apart = self.array()[found] - self.array()[rows][:, None]
         found, apart = (found, apart) if np.ndim(record) else (found[0], apart[0])
-        return Nearest(found, estimate._length(apart, self.noise, self.geometry, 2))
+        return Nearest.among(self.rows - 1, found, estimate._length(apart, self.noise, self.geometry, 2))
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means in the released space."""
