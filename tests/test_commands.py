@@ -125,6 +125,11 @@ def test_a_graph_is_released_and_asked_for_cuts(capsys):
     run("release graph edges.parquet --epsilon 8 --vertices 20 --mechanism response --out h", capsys)
     low, high = (json.loads(run("estimate cut h 1 2 3 --json", capsys))[end] for end in ("low", "high"))
     assert low <= high
+    unweighted = "release graph edges.parquet --epsilon 8 --vertices 20 --unweighted --out"
+    run(f"{unweighted} i --mechanism response", capsys)
+    assert "an edge (of weight at least one half)" in run("show i", capsys)
+    assert main([*unweighted.split(" "), "j", "--mechanism", "noise"]) == 2
+    assert "--unweighted is for --mechanism response" in capsys.readouterr().err
     assert main(["estimate", "distance", "g", "1", "2"]) == 2
     assert "it has no distance" in capsys.readouterr().err
     assert main(["estimate", "cut", "g", "20"]) == 2

@@ -16,7 +16,7 @@ from sfumato.calibration import calibrate
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
 from sfumato.frame import Frame
 from sfumato.guarantee import Guarantee
-from sfumato.manifest import complete, describe_guarantee, moves, plain_words, registry_entry
+from sfumato.manifest import complete, describe_guarantee, digest, moves, plain_words, registry_entry
 from sfumato.mechanisms import second_moment
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.second_moment import SecondMoment
@@ -397,6 +397,18 @@ def test_forged_releases_are_refused(change, tmp_path):
     storage.finish(folder, fields, {})
     with pytest.raises(ReleaseError):
         sfumato.load(folder, allow_unprotected=True)
+
+
+@pytest.mark.parametrize("bits", [0, -3, 41, 10**6, 20.0])
+def test_a_grid_that_cannot_be_is_refused(bits, tmp_path):
+    """It says how far rounding can have moved a number, so it must be one that can be computed."""
+    saved("gaussian", "replace", data(50), tmp_path / "r")
+    path = tmp_path / "r" / "manifest.json"
+    forged = json.loads(path.read_text())
+    forged["lattice"]["input_bits"] = bits
+    path.write_text(json.dumps(forged | {"digest": digest(forged)}))
+    with pytest.raises(ReleaseError, match="contradicts itself"):
+        sfumato.load(tmp_path / "r", allow_unprotected=True)
 
 
 def test_release_to_and_release_agree_and_need_no_id_column(tmp_path):

@@ -287,6 +287,7 @@ def test_the_papers_say_what_a_graph_release_is(tmp_path):
         ("laplace", ("mechanism", "sensitivity"), 0.5),
         ("laplace", ("guarantee", "unit"), "attribute"),
         ("response", ("mechanism", "keep"), 0.99),
+        ("response", ("mechanism", "weighted"), 1),
         ("response", ("rows",), N - 1),
     ],
 )
