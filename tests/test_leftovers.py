@@ -66,7 +66,7 @@ def test_what_a_killed_release_leaves_is_shown_and_then_removed(tmp_path, capsys
     assert main(["clean", str(tmp_path), "--yes"]) == 0
     assert "1 removed" in capsys.readouterr().out
     assert leftovers.found(tmp_path) == []
-    assert names(tmp_path) == ["budget.db", "r.drew"]
+    assert names(tmp_path) == ["budget.db"]
     assert main(["clean", str(tmp_path), "--yes"]) == 0
     assert "nothing is left" in capsys.readouterr().out
 
