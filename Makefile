@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark test-browser docs bench figures refute faults results peers mutants clean
+.PHONY: help demo test lint types slow spark test-browser docs bench figures refute faults judges results peers mutants clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -34,6 +34,18 @@ $(VENV)/dev: $(VENV)/base
 	@echo "Setting up .venv-peers"
 	@$(PYTHON) -m venv .venv-peers
 	@.venv-peers/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'smartnoise-synth>=1.0.8'
+	@touch $@
+
+.venv-judges-jax/done: pyproject.toml # of its own, as is the next: judges bring libraries that we do not need
+	@echo "Setting up .venv-judges-jax"
+	@$(PYTHON) -m venv .venv-judges-jax
+	@.venv-judges-jax/bin/python -m pip --disable-pip-version-check --quiet --quiet install -e . 'jax-privacy>=2.0'
+	@touch $@
+
+.venv-judges-prv/done: pyproject.toml
+	@echo "Setting up .venv-judges-prv"
+	@$(PYTHON) -m venv .venv-judges-prv
+	@.venv-judges-prv/bin/python -m pip --disable-pip-version-check --quiet --quiet install -e . 'prv-accountant>=0.2'
 	@touch $@
 
 demo: $(VENV)/base ## release a sketch of real data and recover distances from it
@@ -91,6 +103,10 @@ results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (u
 
 peers: .venv-peers/done ## SmartNoise, six gigabytes with its libraries, for its lines in the tables of `make results`
 
+judges: .venv-judges-jax/done .venv-judges-prv/done ## judges that others wrote, to docs/judges-results.md: jax-privacy on canaries, prv-accountant on ledgers
+	@.venv-judges-jax/bin/python judges/canaries.py
+	@.venv-judges-prv/bin/python judges/accountant.py
+
 faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back ledgers (SECONDS=600 SEED=1 DATABASE=sqlite|postgresql|both RECORD=1)
 	@$(BIN)/python -m faults --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) --database $(or $(DATABASE),both) $(if $(RECORD),--record)
 
@@ -102,4 +118,4 @@ mutants: $(VENV)/mutants ## whether tests notice small wrong changes of the code
 	@nice $(BIN)/python mutants/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(FRESH),--fresh)
 
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench .venv-peers demo-output playground site .mypy_cache .ruff_cache .mutants
+	@rm -rf $(VENV) .venv-bench .venv-peers .venv-judges-jax .venv-judges-prv demo-output playground site .mypy_cache .ruff_cache .mutants
