@@ -103,9 +103,9 @@ results: $(VENV)/dev .venv-bench/done ## every table and figure of the papers (u
 
 peers: .venv-peers/done ## SmartNoise, six gigabytes with its libraries, for its lines in the tables of `make results`
 
-judges: .venv-judges-jax/done .venv-judges-prv/done ## judges that others wrote, to docs/judges-results.md: jax-privacy on canaries, prv-accountant on ledgers
-	@.venv-judges-jax/bin/python judges/canaries.py
-	@.venv-judges-prv/bin/python judges/accountant.py
+judges: .venv-judges-jax/done .venv-judges-prv/done ## judges that others wrote: jax-privacy on canaries, prv-accountant on ledgers (RECORD=1: to docs/judges-results.md)
+	@.venv-judges-jax/bin/python judges/canaries.py $(if $(RECORD),--record)
+	@.venv-judges-prv/bin/python judges/accountant.py $(if $(RECORD),--record)
 
 faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back ledgers (SECONDS=600 SEED=1 DATABASE=sqlite|postgresql|both RECORD=1)
 	@$(BIN)/python -m faults --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) --database $(or $(DATABASE),both) $(if $(RECORD),--record)

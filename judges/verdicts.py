@@ -8,7 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[1] / "docs" / "judges-results.md"
 _HEAD = """# What the judges say
 
-Written by `make judges`, section by section. [The page about judges](judges.md) says who they are and what they are
+Written by `make judges RECORD=1`, section by section. [The page about judges](judges.md) says who they are and what they are
 asked.
 """
 
@@ -54,10 +54,11 @@ def section(page: str, title: str, body: str) -> str:
 
 
 def settle(title: str, about: str, head: Sequence[str], judge: Callable[[], Sequence[Verdict]]) -> None:
-    """Let a judge speak; print and write its table and counts; exit non-zero if it found something."""
+    """Let a judge speak; print its table and counts; exit non-zero if it found something. ``--record`` writes them."""
     verdicts = judge()
     lines = [*table(head, verdicts), "", f"{counts(verdicts)}."]
     print("\n".join([title, *lines]))
-    before = PAGE.read_text() if PAGE.exists() else ""
-    PAGE.write_text(section(before, title, "\n".join([about, "", *lines])))
+    if "--record" in sys.argv[1:]:
+        before = PAGE.read_text() if PAGE.exists() else ""
+        PAGE.write_text(section(before, title, "\n".join([about, "", *lines])))
     sys.exit(1 if failed(verdicts) else 0)

@@ -196,8 +196,8 @@ def record(lines: list[str], share: float, seed: int) -> None:
     """Write the table into its page."""
     text = PAGE.read_text(encoding="utf-8")
     said = f"Seed {seed}: {share:.1%} of the mutants that are not equivalent were caught."
-    made = "\n".join(["<!-- table -->", said, "", *lines, "<!-- end of table -->"])
-    written = re.sub(r"<!-- table -->.*<!-- end of table -->", lambda _: made, text, flags=re.DOTALL)
+    made = "\n".join(["<!-- made by: make mutants -->", said, "", *lines, "<!-- end -->"])
+    written = re.sub(r"<!-- made by: make mutants -->.*<!-- end -->", lambda _: made, text, flags=re.DOTALL)
     PAGE.write_text(written, encoding="utf-8")
 
 

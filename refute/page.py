@@ -8,7 +8,7 @@ from refute.losses import SLACK
 from refute.search import Tally
 
 PAGE = Path(__file__).parent.parent / "docs" / "refute.md"
-_BEGIN, _END = "<!-- begin: written by make refute RECORD=1 -->", "<!-- end -->"
+_BEGIN, _END = "<!-- made by: make refute -->", "<!-- end -->"
 
 
 def table(tallies: Sequence[Tally]) -> list[str]:

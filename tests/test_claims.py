@@ -37,6 +37,7 @@ def changed(page, text, register=None):
 def test_only_these_claims_have_neither_a_record_nor_a_test():
     found = {claim.id for claim in REGISTER.claims if claim.unrecorded}
     assert found == {"large-graphs", "development-of-centring-and-dimensions"}
+    assert {made.id for made in REGISTER.made if made.by_hand} == {"judges-by-hand"}
 
 
 # ---- it can fail -----------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_a_sketch_of_nobody_is_noise_on_its_grid(centred):
     promise = Guarantee(epsilon=1.0, delta=1e-6, neighbours="add-remove")
     recipe = Covariance(noise="sketch", rows=20, centred=centred)
     prepared = recipe.prepare(Schema.reals(2, low=0, high=1), promise)
-    nothing = np.zeros(prepared.grid.dim * (prepared.grid.dim + 1) // 2, np.int64)
+    nothing = Total((prepared.grid.dim * (prepared.grid.dim + 1) // 2,))
     assert (prepared._scatter(nothing) == 0).all()
     facts = prepared.facts(100.0, None)
     step = facts["lattice"]["unit"] / np.sqrt(facts["mechanism"]["ridge"])

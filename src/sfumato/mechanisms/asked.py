@@ -83,7 +83,7 @@ def compared(confidence: float) -> float:
     measured counts alone.
     """
     check.probability_below_one(confidence=confidence)
-    return min(0.5, COMPARED_SHARE * (1 - confidence))
+    return COMPARED_SHARE * (1 - confidence)
 
 
 def check_counts(guarantee: Guarantee) -> None:
