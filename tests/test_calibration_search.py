@@ -58,3 +58,7 @@ def test_guesses_trap_the_root_of_a_line():
     assert list(calibration._guesses(1.0, 2.0, math.inf, -3.0)) == [1.5]
     narrow = list(calibration._guesses(1.0, 1.0 + 1e-9, 1.0, -1.0))
     assert narrow[1] < 1.0 + 0.5e-9 < narrow[0]
+
+
+def test_the_guess_for_rows_that_are_replaced_is_the_tabled_one():
+    assert calibration.replaced_guess(119, 1.0, 1e-6) == pytest.approx(47.127, rel=1e-4)

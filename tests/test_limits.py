@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from sfumato import choices, noise, secret, selecting
+from sfumato.edges import open_edges
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.guarantee import Guarantee
 from sfumato.lattice import InputGrid, Total
 from sfumato.ledger import Ledger
 from sfumato.loss import Composed, Gaussian, Responses
+from sfumato.mechanisms import graph
 from sfumato.mechanisms.covariance import Covariance
+from sfumato.mechanisms.graph import GraphSketch
 from sfumato.mechanisms.pairs import LARGEST_VERTICES, EdgeNoise
 from sfumato.schema import Schema
 from sfumato.secret import Secret
@@ -124,3 +127,12 @@ def test_parts_cannot_hold_rows_of_one_person(tmp_path):
     assert ledger.add_dataset("people", Guarantee(epsilon=1.0), parts_by="year").parts_by == "year"
     with pytest.raises(LedgerError, match="several parts"):
         ledger.set_cap("people", Guarantee(epsilon=1.0, group=2))
+
+
+def test_a_graph_that_turns_out_too_large_is_refused_before_it_is_sketched(monkeypatch):
+    """Where the number of vertices is not given, it is known once the edges are read."""
+    prepared = GraphSketch(rows=5).prepare(None, Guarantee(epsilon=1.0, delta=1e-3, unit="edge"))
+    edges = open_edges(np.array([[0.0, 1.0, 1.0], [2.0, 29.0, 1.0]]))
+    monkeypatch.setattr(graph, "_LARGEST_SKETCH", 149)
+    with pytest.raises(ParameterError, match="at most 149 numbers"):
+        prepared.run(edges, 10.0, Secret.for_testing(1))

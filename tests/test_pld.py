@@ -53,6 +53,13 @@ def test_dots_reach_from_nothing_to_where_nothing_is_left():
         assert np.diff(steps)[:5].mean() < np.diff(steps)[-5:].mean() / 10
         assert max(forward(end), backward(end)) <= 1e-16
         assert max(forward(end / 1.51), backward(end / 1.51)) > 1e-16
+    for scale in (0.5, 1.0, 1.5, 3.0, 4.0, 8.0):
+
+        def law(epsilon, scale=scale):
+            return profile.gaussian(epsilon, sensitivity=1.0, scale=scale)
+
+        end = pld._support(law, law)[-1] * pld.INTERVAL
+        assert law(end) <= 1e-16 < law(end / 1.51)
     far = pld._support(lambda _: 1.0, lambda _: 1.0)
     assert far[-1] * pld.INTERVAL == pytest.approx(pld.LARGEST_LOSS, abs=2 * pld.INTERVAL)
 
@@ -81,3 +88,10 @@ def test_every_distribution_shares_one_grid():
     """Written into ledgers: another grid could not be read there."""
     assert pld.INTERVAL == 1e-4
     assert pld.LARGEST_LOSS == 64.0
+
+
+def test_a_profile_of_one_is_joined_too():
+    """A probability of 1 has no logarithm: it counts as a hair less, which the allowance of composed deltas covers."""
+    certain = pld.Dots((0, 10_000, 20_000), (1.0,) * 3, (1.0,) * 3).joined()
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        assert 1 - 1e-9 <= certain.get_delta_for_epsilon(epsilon) <= 1

@@ -1,12 +1,14 @@
 """The stages of synthetic rows: what stands beside the rows, how sums are coarsened, and the law of their noise."""
 
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from sfumato.guarantee import Guarantee
+from sfumato.errors import ParameterError
+from sfumato.guarantee import Change, Guarantee
 from sfumato.loss import Laplace
 from sfumato.mechanisms.stages import MomentStage, least
 from sfumato.mechanisms.synthetic import Synthetic, best_share
@@ -141,3 +143,42 @@ def test_what_the_published_constants_cost_is_what_the_proved_ones_say():
     assert prepared.loss(3.0).losses == (Laplace(1.0, first), Laplace(1.0, second))
     proved = prepare()
     assert proved.true_loss(3.0).losses == proved.loss(3.0).losses
+
+
+def test_gaussian_noise_takes_all_columns_and_laplace_noise_as_many_as_can_be_told():
+    """Its noise on each number does not grow with their number; that of Laplace does."""
+    assert prepare("gaussian", dimension=None).dimension == prepare("gaussian").frame.dim
+    promise = Guarantee(epsilon=1.0)
+    drawn = Synthetic(seed=7, noise="laplace", expected_rows=100).prepare(Schema.reals(30, low=-1, high=1), promise)
+    assert drawn.dimension < 30
+
+
+@pytest.mark.parametrize("split", [(0.0, 1.0), (1.0, 0.0), (-0.5, 1.5), (1.5, -0.5), (0.5, 0.6), (0.5,), "half"])
+def test_shares_that_make_no_sense_are_refused(split):
+    with pytest.raises(ParameterError, match=r"share|split"):
+        Synthetic(split=split)
+
+
+def test_a_projection_that_is_fresh_protects_nothing_here():
+    fresh = Guarantee(epsilon=1.0, delta=1e-6, projection="fresh", change=Change.l2(1.0))
+    with pytest.raises(ParameterError, match="projection='fixed'"):
+        Synthetic(noise="gaussian").prepare(MIXED, fresh)
+
+
+@pytest.mark.parametrize("centring", ["private", "public"])
+def test_gaussian_stages_cost_together_what_one_would_rounded_up(centring):
+    loss = prepare("gaussian", centring=centring).loss(3.0)
+    assert (
+        Fraction(1, 3)
+        <= Fraction(loss.sensitivity) / Fraction(loss.scale)
+        <= Fraction(1, 3) * (1 + Fraction(1, 10**14))
+    )
+
+
+def test_noise_that_no_grid_holds_is_refused():
+    prepared = prepare()
+    assert prepared._scale(2.0**39, 1.0) == math.nextafter(2.0**39, math.inf)
+    assert prepared._scale(2.0**-10, 1.0) == math.nextafter(2.0**-10, math.inf)
+    for scale in (math.nextafter(2.0**39, math.inf), math.nextafter(2.0**-10, 0.0)):
+        with pytest.raises(ParameterError, match="which no grid here can hold"):
+            prepared._scale(scale, 1.0)
