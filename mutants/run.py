@@ -170,7 +170,7 @@ class Trials:
         found.write_text("(start)", encoding="utf-8")
         plugins = [Chosen(tests, found), forking.Limits(lambda test: 10 + 10 * self.map.seconds.get(test, 1))]
         paths = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-        limit = 120 + 30 * sum(self.map.seconds[test] for test in tests)
+        limit = 600 + 30 * sum(self.map.seconds[test] for test in tests)  # for what waits; what computes has its own
         ended = forking.fork(self.copy, output, lambda: forking.pytest(["-x", *paths], plugins), limit=limit)
         return "" if ended.code == 0 else found.read_text(encoding="utf-8")
 

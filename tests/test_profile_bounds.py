@@ -180,7 +180,7 @@ def test_the_chi_mixture_is_never_below_the_truth(k, epsilon, scale):
     ends = [mp.mpf(2) ** -20, *(middle + x for x in (-0.9 * middle, -0.5 * middle, 0, 1, 2, 4, 7, 14))]
     truth = chi_truth(mp.mpf(epsilon), mp.mpf(1.3) / scale, mp.mpf(0.01), k, ends)
     bound = profile.fresh_gaussian_chi(epsilon, Moves(1.3, scale, 0.01), dim_out=k)
-    assert truth <= bound <= truth * (1 + 1e-8)
+    assert sharp(bound, truth)
 
 
 def test_what_lies_beyond_the_chi_mixtures_range_is_added():
@@ -202,7 +202,7 @@ def test_the_beta_mixture_is_never_below_the_truth(d, k, scale, epsilon):
 
     truth = mp.quad(part, [mp.mpf(2) ** -40, 0.1, 0.25, 0.5, 1, mp.pi / 2])
     bound = profile.fresh_gaussian_beta(epsilon, Moves(1.3, scale, 0.01), dim_in=d, dim_out=k)
-    assert truth <= bound <= truth * (1 + 1e-8)
+    assert sharp(bound, truth)
 
 
 def test_probabilities_stay_probabilities():
