@@ -8,8 +8,8 @@ from pathlib import Path
 PAGE = Path(__file__).parents[1] / "docs" / "judges-results.md"
 _HEAD = """# What the judges say
 
-Written by `make judges RECORD=1`, section by section. [The page about judges](judges.md) says who they are and what they are
-asked.
+Written by `make judges RECORD=1`, section by section. [The page about judges](judges.md) says who they are and what
+they are asked.
 """
 
 
