@@ -1,6 +1,7 @@
 """Mutants: small wrong changes of the modules that carry privacy, and whether a test notices each.
 
-Usage: make mutants [COUNT=300] [SEED=22] [MINUTES=60] [ONLY="noise profile"] [RECORD=1] [FRESH=1]
+Usage: make mutants [COUNT=300] [SEED=22] [MINUTES=60] [SECONDS=60] [ONLY="noise profile"] [RECORD=1]
+       [FRESH=1]
 
 The sample is the COUNT mutants of lowest hash with the seed, so a change of one line leaves the others in it. For each,
 the tests that run its line are run, in a fork that sees a changed copy of the package: those of the module's own file
@@ -192,13 +193,12 @@ def table(mutants: list[Mutant], trials: Trials, alike: dict[tuple[str, ...], st
     return lines, caught / max(1, tried - same)
 
 
-def record(lines: list[str], share: float, seed: int) -> None:
-    """Write the table into its page."""
+def record(lines: list[str], seed: int) -> None:
+    """Write the table into its page, where that has a place for this seed."""
     text = PAGE.read_text(encoding="utf-8")
-    said = f"Seed {seed}: {share:.1%} of the mutants that are not equivalent were caught."
-    made = "\n".join(["<!-- made by: make mutants -->", said, "", *lines, "<!-- end -->"])
-    written = re.sub(r"<!-- made by: make mutants -->.*<!-- end -->", lambda _: made, text, flags=re.DOTALL)
-    PAGE.write_text(written, encoding="utf-8")
+    begin, end = f"<!-- made by: make mutants SEED={seed} -->", "<!-- end -->"
+    made = "\n".join([begin, *lines, end])
+    PAGE.write_text(re.sub(f"{begin}.*?{end}", lambda _: made, text, flags=re.DOTALL), encoding="utf-8")
 
 
 def say(text: str) -> None:
@@ -238,9 +238,10 @@ def _close(mutants: list[Mutant], left: int, trials: Trials, alike: dict[tuple[s
         if named(mutant) not in alike and trials.verdict(mutant).get("by") == "":
             say(f"survivor: {mutant.file}:{mutant.first} in {mutant.function}\n  {mutant.line}\n  {mutant.change}")
     lines, share = table(mutants, trials, alike)
-    say("\n".join([*lines, f"{share:.1%} caught" + (f"; {left} not tried yet: run it again" if left else "")]))
+    said = f"Seed {arguments.seed}: {share:.1%} of the mutants that are not equivalent were caught."
+    say("\n".join([*lines, said + (f" {left} were not tried yet: run it again." if left else "")]))
     if arguments.record and not left and not arguments.only:
-        record(lines, share, arguments.seed)
+        record([said, "", *lines], arguments.seed)
     return 0 if share >= GOAL else 1
 
 

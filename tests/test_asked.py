@@ -119,3 +119,19 @@ def test_marginals_tell_combinations_apart():
     assert made.parts == 4
     assert sorted(made.labels.tolist()) == [0, 1, 2, 3]
     assert Partition.marginal(DOMAIN, ["a"]).totals([1, 2, 4, 8]).sum() == 15
+
+
+@pytest.mark.parametrize("probability", [0.5, 0.1, 1e-3])
+@pytest.mark.parametrize("scales", [Scales(40.0, 300.0), Scales(300.0, 40.0), Scales(100.0, 100.0)])
+def test_the_noise_of_a_comparison_exceeds_its_margin_as_rarely_as_stated(scales, probability):
+    """The tail of a difference of two Laplace variables, at one less than the margin: each rounds by a half."""
+    found = scales.exceeded(probability)
+
+    def tail(x):
+        a, b = max(scales.threshold, scales.query), min(scales.threshold, scales.query)
+        b = min(b, a / (1 + 1e-6))
+        return (a**2 * np.exp(-x / a) - b**2 * np.exp(-x / b)) / (2 * (a**2 - b**2))
+
+    large = max(scales.threshold, scales.query)
+    assert tail(found - 1) <= probability
+    assert tail(found - 1 - 1e-5 * large) >= probability * (1 - 1e-9)

@@ -77,3 +77,15 @@ def test_a_machine_is_refused_at_half_of_what_the_proof_assumes(monkeypatch, nam
         noise.check_platform()
     monkeypatch.undo()
     noise._measure.cache_clear()
+
+
+def test_a_chunk_with_one_short_length_is_not_settled_as_a_whole():
+    """Near u = 1 the length's error is larger than the constant that settles chunks, though its neighbours are easy."""
+    lengths = [2**63 - (k << 22) + 1 for k in range(1, 300)] + [2**61 + 1]
+    angles = [2**59 + (k << 53) + 1 for k in range(300)]
+    out, scale = np.empty(600, np.int64), 2.0**30
+    noise.gaussian_chunk(np.array(lengths + angles), scale, np.empty((4, 300)), out, lambda _i, _turn: 0)
+    pairs = list(zip(lengths, angles, strict=True))
+    further = (lambda _turn: 0, lambda _turn: 0)
+    expected = [noise.exact_gaussian(u, v, scale, sine, *further) for sine in (False, True) for u, v in pairs]
+    assert out.tolist() == expected

@@ -71,3 +71,21 @@ def test_weights_that_no_double_counts_in_steps_are_refused():
     projection.check_steps(np.array([1e300]), 1e300)
     with pytest.raises(ParameterError, match=r"weights\[1\]"):
         projection.check_steps(np.array([1.0, 1e300]), 1e-300)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_records_of_many_wide_categories_stay_within_the_bound_by_length(order):
+    """Each of twelve values moves from one column of width 3 to another; the bound by length is the smaller one."""
+    runs = tuple((2 * i, 2 * i + 2) for i in range(12))
+    lattice = Projection(family="gaussian", dim_in=24, dim_out=20, seed=5).on_lattice(3.0)
+    signs = np.random.default_rng(1).choice([-1.0, 1.0], (500, 12))
+    moved = np.stack([signs, -signs], axis=2).reshape(500, 24) @ lattice.entries * 2.0**lattice.input_bits
+    stated = lattice.sensitivity(Change.box(), order, categories=runs)
+    assert np.linalg.norm(moved, order, axis=1).max() <= stated
+    by_column = sum(np.linalg.norm(lattice.entries[a] - lattice.entries[b - 1], order) for a, b in runs)
+    assert stated <= by_column * 2.0**lattice.input_bits * (1 + 1e-9)
+    alone = lattice.sensitivity(Change.box(), order)
+    assert (
+        np.linalg.norm(signs.repeat(2, axis=1) @ lattice.entries, order, axis=1).max() * 2.0**lattice.input_bits
+        <= alone
+    )
