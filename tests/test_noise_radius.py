@@ -57,6 +57,7 @@ def test_the_radius_of_whole_chunks_is_above_that_of_each_of_their_draws():
     assert (noise._gaussian_radius(words, length, length, 1.0)[plain] < noise._RADIUS).all()
     assert noise._EASY_LENGTH[1] <= math.sqrt(2 * noise._EASY_LOG)
     assert noise._RADIUS <= 2.0**-41
+    assert noise._EASY_LENGTH[0] >= 2.0**-9  # below it, radii grow beyond the constant
 
 
 def test_draws_within_their_radius_of_a_half_integer_are_not_settled():
