@@ -21,9 +21,10 @@ COLUMNS = {
     "flag": Flag("flag", missing=True),
     "numbers": Category("numbers", (0, 1, 7, -3, "2.5", 2**53 - 1)),
     "floats": Category("floats", ("0.0", "1.0", "7.0", "inf")),
-    "texts": Category("texts", ("a", "1", "True", "nan", "", "0")),
+    "truths": Category("truths", ("True", "False")),
+    "texts": Category("texts", ("a", "1", "nan", "", "0")),
 }
-BASE = [0, -3, 2**53 - 1, 2**53 + 1, 2.5, -0.0, 1e16, float("inf"), True, "a", "1.0"]
+BASE = [0, -3, 2**53 - 1, 2**53 + 1, 2.5, -0.0, 1e16, float("inf"), True, "a", "1.0", "07", "True"]
 ODD = [1, 0.5, False, "abc", None, float("nan"), 2**63, -(2**63), 10**30, 10**400, 1 + 2j, np.longdouble(1), b"1"]
 ODD += [decimal.Decimal("1.00"), decimal.Decimal("sNaN"), decimal.Decimal("1E+400"), pd.NA, pd.NaT]
 
@@ -131,6 +132,8 @@ def folder(path, *tables):
 MIXED = {  # files of one folder, whose types differ by what their cells happen to be
     "numbers": ([1, 0], [1.0, None], [None, None], [True, False]),
     "texts too": ([1, 0], ["1", "x"], [2.5, None], [None, None]),
+    "boxed": ([1, 0], pa.ExtensionArray.from_storage(pa.json_(), pa.array(["1", "HIV"])), [None, None], [2.5, 1.0]),
+    "truths": ([True, False], ["True", "maybe"], [1, 0]),
     "decimals": ([1, 0], [decimal.Decimal("1.00"), None], ["1.0", "0"]),
 }
 

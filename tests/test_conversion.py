@@ -1,8 +1,12 @@
 """How many units of a release one unit of a cap is: every chain of neighbours by itself."""
 
+import math
+from fractions import Fraction
+
+import numpy as np
 import pytest
 
-from sfumato.conversion import Cap, units
+from sfumato.conversion import Cap, _moves, units
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.guarantee import Change, Guarantee
 
@@ -67,3 +71,11 @@ def test_a_cap_of_several_values_is_for_values():
     with pytest.raises(ParameterError, match="attribute"):
         Cap(record(), 2)
     assert Cap(record(), 1).attributes == 1
+
+
+def test_moves_of_a_radius_reach_as_far_as_the_change_to_the_last_bit():
+    rng, promise = np.random.default_rng(5), Guarantee(epsilon=1.0)
+    for radius, times in zip(rng.random(2000).tolist(), rng.integers(1, 50, 2000).tolist(), strict=True):
+        wanted = math.nextafter(times * radius, math.inf)
+        moves = _moves(Change.l2(radius), Change.l2(wanted), promise, None)
+        assert (moves - 1) * Fraction(radius) < Fraction(wanted) <= moves * Fraction(radius)

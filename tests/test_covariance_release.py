@@ -15,7 +15,7 @@ from sfumato import scatter, storage
 from sfumato.calibration import calibrate
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
 from sfumato.frame import Frame
-from sfumato.guarantee import Guarantee
+from sfumato.guarantee import Change, Guarantee
 from sfumato.manifest import complete, describe_guarantee, digest, moves, plain_words, registry_entry
 from sfumato.mechanisms import second_moment
 from sfumato.mechanisms.covariance import Covariance
@@ -483,3 +483,16 @@ def test_the_wrong_number_of_numbers_is_refused():
     (release,) = releases(prepared_for("laplace", centred=True, neighbours="replace"), data(50), [1])
     with pytest.raises(ReleaseError, match="9 numbers"):
         CovarianceRelease(release.manifest, release.columns[:, :-1])
+
+
+def test_no_sum_of_many_records_is_refused_as_that_would_tell_of_cells():
+    """Under a small radius sums are not coarsened: of these neighbours one adds up to 2^63, the other to less."""
+    terms = {
+        "schema": Schema([Real("c", -1, 1)]),
+        "mechanism": Covariance(noise="gaussian", centred=False),
+        "guarantee": Guarantee(epsilon=1.0, delta=1e-6, change=Change.l2(2.0**-20)),
+    }
+    for last in (1.0, 1.0 - 2.0**-20):
+        rows = np.ones((1 << 23, 1))
+        rows[-1] = last
+        assert sfumato.release(rows, **terms).manifest["rows"] == len(rows)

@@ -193,13 +193,16 @@ def test_coarsened_totals_are_those_of_their_integers(shift):
     assert np.allclose(total.doubles(), whole.astype(float), rtol=1e-15)
 
 
-def test_coarsened_totals_that_do_not_fit_are_refused():
-    total = Total((1,))
+def test_coarsened_totals_are_cut_and_never_refused_as_which_ones_are_large_depends_on_cells():
+    total, steps = Total((6,)), np.array([2**62, 2**62 - 1, -(2**62), -(2**62) - 1, 5, -7])
     for _ in range(4):
-        total.add(np.array([2**62]))
-    assert total.coarsened(2).tolist() == [2**62]
+        total.add(steps)
+    whole = [4 * int(x) for x in steps]
+    for shift in (0, 1, 2, 3, 31, 32, 33, 60):
+        rounded = [(x + (1 << shift >> 1)) >> shift for x in whole]
+        assert total.coarsened(shift).tolist() == [min(max(x, -(2**62)), 2**62 - 1) for x in rounded]
     with pytest.raises(RangeError, match="64-bit sums"):
-        total.coarsened(1)
+        total.int64()
 
 
 @pytest.mark.parametrize("bits", [11, 20, 23, 26])

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from mpmath import mp
 
@@ -91,3 +92,11 @@ def test_parts_are_counted_in_full():
     assert from_json(composed(2, 1)).losses == (Pure(0.1),) * 3
     assert from_json(composed(1)).losses == (Pure(0.1),)
     assert math.isclose(len(from_json(composed(recorded._MOST)).losses), recorded._MOST)
+
+
+@pytest.mark.parametrize("times", [2, 3, 7, 10, 1000])
+def test_the_delta_of_a_group_at_epsilon_0_is_rounded_up(times):
+    deltas = np.random.default_rng(times).random(2000) * 1e-4
+    assert all(Fraction(group_delta(0.0, delta, times)) >= Fraction(delta) * times for delta in deltas.tolist())
+    assert group_delta(0.0, 0.0, times) == 0
+    assert group_delta(0.0, 0.9, times) == 1

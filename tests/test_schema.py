@@ -402,8 +402,12 @@ def test_categories_without_a_missing_rule_are_zeros_where_nothing_is_listed():
 def test_whole_numbers_are_one_category_however_they_are_stored():
     codes = Category("x", [10, 2**53 - 1, -3, "7"])
     expected = [[1, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
-    stored = [[10, -3, 7, 8, None], [10.0, -3.0, 7.0, 7.5, math.nan], ["10", "-3", "7", "07", None]]
-    stored += [["10.0", "-3.0", "7.0", "7.00", ""], [decimal.Decimal(x) for x in (10, -3, 7, 8)] + [None]]
+    stored = [[10, -3, 7, 8, None], [10.0, -3.0, 7.0, 7.5, math.nan], ["10", "-3", "7", "8", None]]
+    stored += [
+        ["10.0", "-3.00", "07", "7.5", ""],
+        [" 10", "-3", "7e0", "x7", "-"],
+        [decimal.Decimal(x) for x in (10, -3, 7, 8)] + [None],
+    ]
     for cells in stored:
         assert one(codes, cells) == expected
     for cells in ([2**53 - 1, 2**53], [2.0**53 - 1, 2.0**53], [str(2**53 - 1), str(2**53)]):
@@ -412,8 +416,19 @@ def test_whole_numbers_are_one_category_however_they_are_stored():
     assert one(Category("x", [0, 1]), [False, True]) == [[1, 0], [0, 1]]
     for cells in ([1, 2], [1.0, 2.0], ["1", "2"], ["1.0", "2.0"]):
         assert one(Category("x", ["1.0", "2"]), cells) == [[1, 0], [0, 1]]
-    with pytest.raises(SchemaError, match=r"'1\.0' and 1 are one number"):
-        one(Category("x", ["1.0", 1]), ["1", "1.0"])
+    assert one(Category("x", ["07", "7"]), ["07", "7", "7.0", "007"]) == [[1, 0, 0, 0], [0, 1, 1, 1]]
+    for twice in (["1.0", 1], ["True", 1], ["false", "False"]):
+        for cells in (["1", "1.0"], pa.nulls(2), pa.array([], pa.string())):
+            with pytest.raises(SchemaError, match="mean one number"):
+                one(Category("x", twice), cells)
+
+
+def test_truths_are_one_category_and_one_number_however_they_are_stored():
+    for cells in ([True, False], ["True", "False"], ["true", "false"], ["TRUE", "0"], [1, 0], [1.0, 0.0], ["1", "0.0"]):
+        assert one(Real("x", 0, 1, missing=0.5), cells) == [[1, 0]]
+        assert one(Flag("x"), cells) == [[1, 0]]
+        for values in ((1, 0), ("1.0", "0"), ("True", "False"), ("true", "false")):
+            assert one(Category("x", values), cells) == [[1, 0], [0, 1]]
 
 
 def test_dictionaries_chunks_runs_and_extensions_mean_what_their_cells_mean():
@@ -435,9 +450,9 @@ def test_dictionaries_chunks_runs_and_extensions_mean_what_their_cells_mean():
 def test_bytes_that_are_no_text_are_unreadable_not_an_error():
     cells = pa.array([b"\xff\xfe", b"1", b"true", b"a\xff"])
     for kind in (pa.binary(), pa.large_binary()):
-        assert one(Real("x", 0, 2, missing=2), cells.cast(kind)) == [[2, 1, 2, 2]]
+        assert one(Real("x", 0, 2, missing=2), cells.cast(kind)) == [[2, 1, 1, 2]]
         assert one(Flag("x", missing=False), cells.cast(kind)) == [[0, 1, 1, 0]]
-        assert one(Category("x", ["1", "a"]), cells.cast(kind)) == [[0, 1, 0, 0], [0] * 4]
+        assert one(Category("x", ["1", "a"]), cells.cast(kind)) == [[0, 1, 1, 0], [0] * 4]
     fixed = pa.array([b"1 ", b"\xff\xff"], pa.binary(2))
     assert one(Real("x", 0, 2, missing=2), fixed) == [[1, 2]]
 

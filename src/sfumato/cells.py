@@ -4,8 +4,9 @@ One cell can change the type of its whole column: with a missing cell among them
 floating ones, with a text among them as texts. So a cell means the same in every type that it may be stored in:
 
 - a number is the double that is nearest to it, whether it was stored as a whole, floating or decimal number or as text;
-- a category's value that is written as a number (7, 7.0, 2.5) stands for that number in a column of numbers, and both
-  7 and 7.0 stand for it in a column of texts;
+  true and false are 1 and 0, as truths or spelled out;
+- a category's value that is written as a number (7, 7.0, 2.5, True) stands for that number however it is stored; a text
+  is what it is if it is listed, and else the number that it writes, so that 07 and 7.00 are a listed 7;
 - floating numbers cannot tell whole ones from 2^53 up apart. A category with such a value is refused from every column
   of numbers, or of no type (``object``), by the type alone, whether or not its cells would have survived; in a column
   of texts each is exact.
@@ -33,7 +34,7 @@ Floats: TypeAlias = NDArray[np.float64]
 NUMBERS = (bool, int, float, complex, np.bool_, np.integer, np.inexact, Decimal)  # cells that are numbers, not texts
 
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
-_TRUTHS = {"false": 0, "no": 0, "0": 0, "0.0": 0, "-0.0": 0, "true": 1, "yes": 1, "1": 1, "1.0": 1}
+_TRUTHS = {"false": 0, "no": 0, "0": 0, "true": 1, "yes": 1, "1": 1}
 _EXACT = 2.0**53  # below it, every whole number is a double of its own
 _KNOWN_EXTENSIONS = ("arrow.bool8", "arrow.json")  # whose storage means what they mean
 
@@ -97,6 +98,8 @@ def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
 
 def check(kind: pa.DataType, column: DataColumn) -> None:
     """Refuse a type in which the column's cells cannot be read; depends on the type and the schema alone."""
+    if isinstance(column, Category):
+        _numbers(column)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         check(kind.value_type, column)
     elif isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _KNOWN_EXTENSIONS:
@@ -123,7 +126,7 @@ def check_numbers(column: DataColumn) -> None:
 def read(array: Any, column: DataColumn) -> NDArray[Any]:
     """One number for each cell: the number, the truth, or the place among the values (-1: not listed); NaN: nothing."""
     check(array.type, column)
-    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    array = _stored(array)
     kind = array.type
     if types.is_dictionary(kind):
         if len(array.dictionary) > len(array):
@@ -132,16 +135,22 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
         return np.asarray(meanings[array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()])
     if types.is_null(kind):
         return np.full(len(array), math.nan)
-    if types.is_run_end_encoded(kind):
-        return read(compute().run_end_decode(array), column)
     if is_text(kind) or types.is_fixed_size_binary(kind):
         unchecked = compute().CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
         return _FROM_TEXT[column.kind](compute().cast(array, options=unchecked), column)
     return _FROM_NUMBERS[column.kind](array, column)
 
 
+def _stored(array: Any) -> Any:
+    """The same cells without what Arrow puts around them: an extension, lengths of runs."""
+    if isinstance(array, pa.ExtensionArray):
+        return _stored(array.storage)
+    return compute().run_end_decode(array) if types.is_run_end_encoded(array.type) else array
+
+
 def decoded(array: Any) -> Any:
-    """The same cells without a dictionary."""
+    """The same cells without a dictionary, in the type that they are stored in."""
+    array = _stored(array)
     if not types.is_dictionary(array.type):
         return array
     words = array.dictionary
@@ -237,26 +246,36 @@ def _real_from_text(text: Any, _: DataColumn) -> Floats:
 
 
 def _only_numbers(text: Any) -> Any:
+    """What writes a number, trimmed; 1 and 0 for what spells a truth; nothing for anything else."""
     trimmed = compute().ascii_trim_whitespace(text)
-    return compute().if_else(compute().match_substring_regex(trimmed, _NUMBER), trimmed, None)
+    numbers = compute().if_else(compute().match_substring_regex(trimmed, _NUMBER), trimmed, None)
+    for word, digit in (("true", "1"), ("false", "0")):
+        spelled = compute().match_substring_regex(trimmed, f"^(?i:{word})$")
+        numbers = compute().if_else(spelled, pa.scalar(digit, numbers.type), numbers)
+    return numbers
 
 
-def _flag_from_text(text: Any, _: DataColumn) -> Floats:
-    return _look_up(compute().ascii_lower(compute().ascii_trim_whitespace(text)), _TRUTHS, text.type, math.nan)
+def _flag_from_text(text: Any, column: DataColumn) -> Floats:
+    found = _look_up(compute().ascii_lower(compute().ascii_trim_whitespace(text)), _TRUTHS, text.type, math.nan)
+    return _by_number(found, np.isnan(found), text, {0.0: 0, 1.0: 1}, column)
 
 
 def _category_from_text(text: Any, column: DataColumn) -> Floats:
-    return _look_up(text, _keys(column), text.type, -1.0)
-
-
-def _keys(column: DataColumn) -> dict[str, int]:
-    """Each listed value as text; one that is written as a whole number, with and without .0, as tables may have it."""
     assert isinstance(column, Category)
-    keys = {str(value): code for code, value in enumerate(column.values)}
-    for number, code in _numbers(column).items():
-        if number.is_integer() and abs(number) < _EXACT:
-            keys |= {str(int(number)): code, repr(number): code}
-    return keys
+    found = _look_up(text, {str(value): code for code, value in enumerate(column.values)}, text.type, -1.0)
+    exact = {number: code for number, code in _numbers(column).items() if not _EXACT <= abs(number) < math.inf}
+    return _by_number(found, found < 0, text, exact, column) if exact else found
+
+
+def _by_number(
+    found: Floats, unknown: NDArray[np.bool_], text: Any, codes: dict[float, int], column: DataColumn
+) -> Floats:
+    """What was found, and for texts that are not known as such what is known of the numbers that they write."""
+    if unknown.any():
+        numbers = _real_from_text(text.filter(pa.array(unknown)), column) + 0.0  # -0.0 is 0
+        listed = _look_up(pa.array(numbers, from_pandas=True), codes, pa.float64(), math.nan)
+        found[unknown] = np.where(np.isnan(listed), found[unknown], listed)
+    return found
 
 
 def _numbers(column: DataColumn) -> dict[float, int]:
@@ -269,7 +288,7 @@ def _numbers(column: DataColumn) -> dict[float, int]:
             continue
         if number in found and abs(number) < _EXACT:
             raise SchemaError(
-                f"values of column {column.name!r}: {column.values[found[number]]!r} and {value!r} are one number, "
+                f"values of column {column.name!r}: {column.values[found[number]]!r} and {value!r} mean one number, "
                 "and which of them a table has may depend on its other cells: list one of them"
             )
         found.setdefault(number, code)
@@ -277,7 +296,9 @@ def _numbers(column: DataColumn) -> dict[float, int]:
 
 
 def _number(text: str) -> float | None:
-    """The number that a text writes as programs do, whole or floating; None if it is not such a text."""
+    """The number that a text writes as programs do, whole, floating or a truth; None if it is not such a text."""
+    if text.lower() in ("true", "false"):
+        return float(text.lower() == "true")
     try:
         number = float(text) if len(text) <= 32 else math.nan
     except ValueError:

@@ -7,6 +7,7 @@ the cap's sense; a loss then counts for that many (``recorded.grouped``).
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sfumato import check
 from sfumato.errors import LedgerError, ParameterError
@@ -79,7 +80,7 @@ def _moves(release: Change, wanted: Change, promise: Guarantee, cap: Cap) -> int
         raise _incomparable(promise, cap, f"it protects changes of a row within an {release.kind} ball only")
     assert release.radius is not None
     assert wanted.radius is not None
-    return math.ceil(wanted.radius / release.radius)
+    return math.ceil(Fraction(wanted.radius) / Fraction(release.radius))  # exactly: a double may round down
 
 
 def _incomparable(release: Guarantee, cap: Cap, why: str) -> LedgerError:

@@ -28,6 +28,7 @@ EXACT_BITS = 53
 _CACHED = 1 << 20  # numbers at a time: in the cache, and long enough that threads do not wait for the interpreter
 _SCRATCH = 1 << 23  # numbers of working space for a product
 _PIECE = 4608  # records at a time: few, as cores share the cache, but over 4,096, from where on NumPy buffers nothing
+_LARGEST_TOTAL = 1 << 62  # of coarsened totals: with noise, which stays below 2^61, they fit 64 bits
 
 
 def check_exact(*, input_bits: int, projection_bits: int, terms: int) -> None:
@@ -215,7 +216,11 @@ class Total:
         return Total.of(self._high[chosen], self._low[chosen])
 
     def coarsened(self, shift: int) -> Integers:
-        """``coarsen`` of the total, however large: floor(y / 2^shift + 1/2), as int64, when that fits."""
+        """``coarsen`` of the total: floor(y / 2^shift + 1/2), cut to [-2^62, 2^62) and so never refused.
+
+        Which totals are beyond that depends on cells, so a refusal would tell of them. Cutting each number moves no two
+        totals further apart, and leaves room for the noise.
+        """
         check.whole(0, shift=shift)
         moved = Total.of(self._high, self._low)
         if shift:
@@ -223,10 +228,10 @@ class Total:
             moved = Total.of(self._high + (half >> 32), self._low + (half & ((1 << 32) - 1)))
         high, low = moved.halves
         if shift >= 32:
-            return np.asarray(high >> (shift - 32))
-        if high.size and not ((high >= -(1 << (31 + shift))) & (high < (1 << (31 + shift)))).all():
-            raise RangeError("there are more rows or columns than 64-bit sums can hold: release a part")
-        return np.asarray((high << (32 - shift)) + (low >> shift))
+            return np.asarray(np.clip(high >> (shift - 32), -_LARGEST_TOTAL, _LARGEST_TOTAL - 1))
+        most = _LARGEST_TOTAL >> (32 - shift)
+        low = np.where(high < -most, 0, np.where(high >= most, (1 << 32) - 1, low))
+        return np.asarray((np.clip(high, -most, most - 1) << (32 - shift)) + (low >> shift))
 
     def doubles(self) -> Floats:
         """The total in doubles, rounded."""
@@ -238,7 +243,9 @@ class Total:
 
     def int64(self) -> Integers:
         """The total as int64, when it fits."""
-        return self.coarsened(0)
+        if self._high.size and not ((self._high >= -(1 << 31)) & (self._high < (1 << 31))).all():
+            raise RangeError("there are more rows or columns than 64-bit sums can hold: release a part")
+        return np.asarray((self._high << 32) + self._low)
 
 
 def gram(blocks: Iterable[Floats], dim: int, bits: int) -> Total:

@@ -364,8 +364,8 @@ class Reservation:
     name: str
     number: int
     hash: str
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-    _drawn: list[bool] = field(default_factory=list, repr=False, compare=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    _drawn: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def drawn(self) -> bool:

@@ -61,7 +61,7 @@ class Numbers:
             found = self.file.read([name]).column(0).combine_chunks()
         except (pa.ArrowException, OSError, ValueError):
             raise contradicted(self.path) from None
-        if len(found) != self.rows:
+        if len(found) != self.rows or found.null_count:
             raise contradicted(self.path)
         return found
 

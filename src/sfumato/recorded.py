@@ -88,8 +88,10 @@ def grouped(loss: Loss, times: int) -> Loss:
 
 def group_delta(epsilon: float, delta: float, times: int) -> float:
     """What ``times`` units together have at times * epsilon, if one has (epsilon, delta), rounded up."""
-    if epsilon == 0 or times == 1:
-        return min(1.0, delta * times)
+    if times == 1:
+        return delta
+    if epsilon == 0:
+        return min(1.0, _up(delta * times)) if delta else 0.0
     if delta == 0 or epsilon * times > 600:
         return 1.0 if delta else 0.0
     return min(1.0, delta * math.expm1(times * epsilon) / math.expm1(epsilon) * (1 + 1e-12))

@@ -186,7 +186,9 @@ def _attempt(action: Callable[[], Result], complaint: str) -> Result:
     """The action's result, or a SchemaError that has forgotten what pyarrow said, for it may quote cells."""
     try:
         return action()
-    except _UNREADABLE:
+    except SchemaError:  # which is ours, and a ValueError
+        raise
+    except (*_UNREADABLE, ValueError):
         pass  # raised below, outside of this block, so that the error does not carry this one as its context
     raise SchemaError(complaint)
 

@@ -54,7 +54,8 @@ def box(half: Integers, order: Order, anchor: int = 0) -> float:
     total, squares = _sum(half), _sum(half**2)
     if order == 1:
         beside = anchor * total + anchor**2 * half.size / (2 * (half.size + 1))
-        return (total**2 + squares) / 2 + (_up(beside) if anchor else 0)
+        alone = (total**2 + squares) // 2  # exact: both are even or both are odd
+        return _up(alone + _up(beside)) if anchor else float(alone) if alone <= 1 << 53 else _up(alone)
     by_length = math.sqrt(2) * (squares + anchor**2)
     fourths = sum(h**4 for h in half.tolist())  # of Python's integers, which have no limit
     return _up(min(by_length, math.sqrt(4 * squares**2 - 3 * fourths + 8 * anchor**2 * squares)))
