@@ -281,7 +281,7 @@ def _key(secret: Secret | None) -> Secret:
     """
     if secret is None:
         return Secret.fresh()
-    if type(secret) is not Secret or secret.protected:
+    if not isinstance(secret, Secret) or secret.protected:
         raise ParameterError(
             "secret takes Secret.for_testing(seed) alone, for tests: a release that protects draws a key of its own, "
             "which serves no other, so leave secret out"
