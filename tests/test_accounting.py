@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from sfumato import pld
 from sfumato.accounting import Book, Charge, largest_epsilon, majorant, rounded_down
 from sfumato.calibration import least_level
 from sfumato.errors import LedgerError
@@ -246,6 +247,14 @@ def test_a_majorant_lies_above_and_a_smaller_one_does_not(name):
     assert all(above)
     narrow = [loss.delta(e) <= tail + Gaussian(0.6 * mu, 1.0).delta(e) for e in epsilons]
     assert not all(narrow)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-10])
+def test_a_loss_below_the_tail_has_the_least_majorant_that_is_looked_for(delta, monkeypatch):
+    steps, ndtr = itertools.count(), special.ndtr
+    monkeypatch.setattr(special, "ndtr", lambda x: ndtr(x) if next(steps) < 200 else pytest.fail("the search goes on"))
+    nothing = Tabulated(pld.Dots((0, 1000), (delta, delta), (delta, delta)))
+    assert 1e-9 < majorant(nothing, 1e-9) <= 1e-9 * (1 + 2e-4)
 
 
 def test_a_loss_that_can_be_infinite_has_no_majorant_without_a_tail():

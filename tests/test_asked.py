@@ -1,10 +1,12 @@
 """What mechanisms share that answer questions: counts, moves, and settings."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from sfumato import noise
 from sfumato.columns import Flag
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
@@ -135,3 +137,22 @@ def test_the_noise_of_a_comparison_exceeds_its_margin_as_rarely_as_stated(scales
     large = max(scales.threshold, scales.query)
     assert tail(found - 1) <= probability
     assert tail(found - 1 - 1e-5 * large) >= probability * (1 - 1e-9)
+
+
+def test_scales_are_taken_up_to_both_ends_of_the_samplers_range_and_not_beyond():
+    low, high = noise.SMALLEST_SCALE, noise.LARGEST_SCALE
+    asked.check_scales(REPLACE, low, 1.0, high)
+    for scale in (math.nextafter(low, 0.0), math.nextafter(high, math.inf), math.nan):
+        with pytest.raises(ParameterError, match="outside the exact sampler's range"):
+            asked.check_scales(REPLACE, 1.0, scale)
+
+
+@pytest.mark.parametrize("pair", [REPLACE, ADD])
+def test_scores_are_errors_less_what_noise_would_add_in_every_part(pair):
+    """By hand: rows (3, 1, 0, 4) against (2.4, 2.6, 0.5, 2.5); rounded half up, (2, 3, 1, 3)."""
+    workload = (Partition.marginal(DOMAIN, ["a", "b"]), Partition.question([True, False, False, True], DOMAIN))
+    prepared = MWEM(workload=workload, rounds=2).prepare(DOMAIN, pair)
+    parts = mwem.Parts(0.1, 2.75, None)
+    found = prepared.scores(np.array([3, 1, 0, 4]), np.array([2.4, 2.6, 0.5, 2.5]), parts)
+    every = 4 * 2.75 * (2 if pair is REPLACE else 1)
+    assert found.tolist() == [1 + 2 + 1 + 1 - math.floor(every), 2 - math.floor(2.75)]

@@ -81,6 +81,14 @@ def test_the_second_normalisation_lengthens_and_its_absence_does_not():
     assert lengths(plain.about(placed, centre)).min() < 0.9 * plain.one
 
 
+def test_a_row_one_step_from_the_centre_gets_length_one_as_well():
+    frame = Frame.of(SCHEMA, "twice")
+    centre = np.arange(6) * 1000
+    steps = np.array([[1, 0, 0, 0, 0, 0], [0, -1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0]]).T
+    about = frame.about((centre[:, None] + steps).astype(float), centre)
+    assert np.allclose(lengths(about) / frame.one, [1, 1, 1, 0], atol=1e-5)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_row_does_not_depend_on_the_rows_beside_it(way):
     """Bit by bit: under add-remove all rows after the new one move to other places in other blocks."""

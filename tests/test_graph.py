@@ -223,6 +223,13 @@ def test_equal_blocks_of_pairs_get_their_own_noise(recipe, monkeypatch):
     assert np.mean(found[0] == found[1]) < 0.75
 
 
+@pytest.mark.parametrize("recipe", [GraphSketch(rows=3), EdgeNoise(), EdgeResponse()])
+def test_no_published_row_of_a_graph_belongs_to_a_record(recipe):
+    """Edges have no public ids that could go along."""
+    edges = open_edges(np.array([(0, 1, 1.0), (1, 2, 1.0)]))
+    assert not recipe.prepare(None, PROMISE).run(edges, 1.0, Secret.for_testing(1)).by_record
+
+
 def test_rows_of_different_groups_share_nothing():
     rows = sketch([(0, 1, 1.0)], 500, 1.0, 24)
     related = np.corrcoef(rows)

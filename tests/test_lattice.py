@@ -141,6 +141,12 @@ def test_sums_and_grams_are_exact_whatever_the_order_and_the_blocks():
         assert lattice.column_sums(blocks, dim, bits).int64().tolist() == [sum(row) for row in as_python]
 
 
+def test_sums_of_one_long_column_are_cut_into_pieces_that_64_bits_hold():
+    rows = 2**23 + 1  # of 2^40 each: more than 2^63 in all
+    block = np.broadcast_to(2.0**40, (1, rows))
+    assert lattice.column_sums([block], 1, 40).integers().tolist() == [rows * 2**40]
+
+
 def test_grams_of_wide_integers_are_cut_into_exact_pieces():
     bits, rows = 26, 64  # 2 * 26 + 6 bits: one float64 product would not be exact
     data = np.full((2, rows), 2.0**bits - 1)

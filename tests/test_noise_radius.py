@@ -80,13 +80,41 @@ def test_a_machine_is_refused_at_half_of_what_the_proof_assumes(monkeypatch, nam
     noise._measure.cache_clear()
 
 
+def in_doubles(words, scale):
+    """Draws before they are rounded, as the chunk computes them: cosines, then sines."""
+    lengths, angles = scale * np.sqrt(-2 * np.log(words[0] * 2.0**-63)), words[1] * (math.pi * 2.0**-63)
+    return np.concatenate([lengths * np.cos(angles), lengths * np.sin(angles)])
+
+
 def test_a_chunk_with_one_short_length_is_not_settled_as_a_whole():
-    """Near u = 1 the length's error is larger than the constant that settles chunks, though its neighbours are easy."""
-    lengths = [2**63 - (k << 22) + 1 for k in range(1, 300)] + [2**61 + 1]
-    angles = [2**59 + (k << 53) + 1 for k in range(300)]
-    out, scale = np.empty(600, np.int64), 2.0**30
-    noise.gaussian_chunk(np.array(lengths + angles), scale, np.empty((4, 300)), out, lambda _i, _turn: 0)
-    pairs = list(zip(lengths, angles, strict=True))
-    further = (lambda _turn: 0, lambda _turn: 0)
-    expected = [noise.exact_gaussian(u, v, scale, sine, *further) for sine in (False, True) for u, v in pairs]
-    assert out.tolist() == expected
+    """Near u = 1 the length's error is larger than the constant that settles chunks, though its neighbour is easy."""
+    scale, misled = 2.0**35, 0
+    for k in range(1, 200):
+        words = np.array([[2**63 - (k << 24) - 511, 2**61 + 1], [2**59 + (k << 53) + 1, 2**59 + (4 << 53) + 1]])
+        eta, out = in_doubles(words, scale), np.empty(4, np.int64)
+        noise.gaussian_chunk(words.ravel(), scale, np.empty((4, 2)), out, lambda _i, _turn: 0)
+        zeros = (lambda _turn: 0, lambda _turn: 0)
+        pairs = words.T.tolist()
+        truth = [noise.exact_gaussian(u, v, scale, sine, *zeros) for sine in (False, True) for u, v in pairs]
+        assert out.tolist() == truth
+        seems_easy = np.abs(eta - np.rint(eta)).max() < 0.5 - noise._RADIUS * scale
+        misled += bool(seems_easy and np.rint(eta).tolist() != truth)
+    assert misled > 5  # the constant alone would have settled these, and wrongly
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize("centre", [-math.pi / 2, 0.0, math.pi / 2])
+def test_a_machine_is_refused_that_errs_on_one_side_of_one_zero_or_peak(monkeypatch, name, side, centre):
+    accurate = getattr(np, name)
+
+    def erring(x):
+        beside = side * (np.asarray(x) - centre)
+        return accurate(x) + np.where((beside > 0) & (beside < 2.0**-10), 2.0**-49, 0.0)
+
+    noise._measure.cache_clear()
+    monkeypatch.setattr(np, name, erring)
+    with pytest.raises(SfumatoError, match=rf"numpy\.{name}"):
+        noise.check_platform()
+    monkeypatch.undo()
+    noise._measure.cache_clear()

@@ -1,5 +1,9 @@
 """Sensitivities of integer projections, to 40 digits where a bound is not a sum of integers."""
 
+import dataclasses
+import itertools
+import math
+
 import numpy as np
 import pytest
 from mpmath import mp
@@ -7,7 +11,7 @@ from mpmath import mp
 from sfumato import projection
 from sfumato.errors import ParameterError
 from sfumato.guarantee import Change
-from sfumato.projection import Projection
+from sfumato.projection import Given, Projection
 from sfumato.spectral import norm_bound
 
 
@@ -89,3 +93,30 @@ def test_records_of_many_wide_categories_stay_within_the_bound_by_length(order):
         np.linalg.norm(signs.repeat(2, axis=1) @ lattice.entries, order, axis=1).max() * 2.0**lattice.input_bits
         <= alone
     )
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_records_beside_one_heavy_column_move_by_little_more_than_that_column(order):
+    """The bound by length would count every column as heavy; that by column is the smaller one."""
+    matrix = np.full((8, 20), 1e-3)
+    matrix[0] = np.linspace(0.5, 1.0, 20)
+    lattice = Given(matrix).on_lattice(1.0, input_bits=20, projection_bits=21)
+    corners = np.array(list(itertools.product([-1.0, 1.0], repeat=8)))
+    moved = np.linalg.norm(corners @ lattice.entries, order, axis=1).max() * 2.0**20
+    by_column = np.linalg.norm(lattice.entries, order, axis=1).sum() * 2.0**20
+    assert moved <= lattice.sensitivity(Change.box(), order) <= by_column * (1 + 1e-9)
+    assert by_column < 1.02 * moved
+
+
+@pytest.mark.parametrize(("family", "largest"), [("gaussian", 9.0), ("orthonormal", math.sqrt(6))])
+def test_the_rounding_fixed_beforehand_is_the_stated_bound_and_draws_beyond_it_are_refused(family, largest):
+    """Half a step and a little more in every entry, and 2^-18 for the error of the draw itself."""
+    widths = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 0.5])
+    drawn = Projection(family=family, dim_in=6, dim_out=3, seed=2).on_lattice(widths)
+    bits = 2.0**-drawn.projection_bits
+    stated = 0.51 * largest * 5.0 * math.sqrt((1 / widths**2).sum()) * bits + 2.0**-18
+    assert drawn.rounding_beforehand == pytest.approx(stated, rel=1e-12)
+    inexact = dataclasses.replace(drawn, draw_error=2.0**-18 * (1 - 1e-6))
+    assert inexact.rounding <= inexact.rounding_beforehand == drawn.rounding_beforehand
+    with pytest.raises(ParameterError, match="too uneven"):
+        _ = dataclasses.replace(drawn, draw_error=stated).rounding_beforehand

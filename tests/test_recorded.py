@@ -100,3 +100,12 @@ def test_the_delta_of_a_group_at_epsilon_0_is_rounded_up(times):
     assert all(Fraction(group_delta(0.0, delta, times)) >= Fraction(delta) * times for delta in deltas.tolist())
     assert group_delta(0.0, 0.0, times) == 0
     assert group_delta(0.0, 0.9, times) == 1
+
+
+def test_a_table_has_two_dots_at_least():
+    def table(*dots):
+        return {"law": "table", "interval": pld.INTERVAL, "steps": [*range(len(dots))], "forward": [*dots]}
+
+    assert from_json(table(0.25, 0.0)).dots == pld.Dots((0, 1), (0.25, 0.0), (0.25, 0.0))
+    with pytest.raises(LedgerError):
+        from_json(table(0.25))

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from sfumato.guarantee import Change, Guarantee
-from sfumato.mechanisms.sketch import Sketch, effective_change
+from sfumato.mechanisms.sketch import Sketch, _input_bits, effective_change
 from sfumato.projection import coarsened
 from sfumato.schema import Schema
 
@@ -55,3 +55,13 @@ def test_coarsening_adds_a_step_for_each_output(shift, outputs):
     second = Fraction(reach) / 2**shift + math.isqrt(outputs)
     assert second <= Fraction(coarsened(reach, shift, outputs, 2)) <= second * (1 + Fraction(1, 2**40))
     assert coarsened(reach, 0, outputs, 1) == reach
+
+
+def test_inputs_have_as_many_bits_as_an_exact_product_over_all_columns_allows():
+    """Inputs of b bits times entries of b + 1, summed over all columns, stay within the 53 bits of a double."""
+    for power in range(1, 25):
+        for columns in (2**power - 1, 2**power, 2**power + 1):
+            bits = _input_bits(columns)
+            assert columns * 2 ** (2 * bits + 1) <= 2**53
+            assert bits == 20 or columns * 2 ** (2 * bits + 3) > 2**53
+    assert (_input_bits(1), _input_bits(2**12), _input_bits(2**12 + 1)) == (20, 20, 19)

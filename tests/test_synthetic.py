@@ -14,7 +14,9 @@ from sfumato.calibration import calibrate
 from sfumato.directions import Turned
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.guarantee import Guarantee
+from sfumato.labels import Labelled
 from sfumato.loss import Composed, Gaussian, Laplace
+from sfumato.mechanisms import breadth
 from sfumato.mechanisms.fitting import Fitting
 from sfumato.mechanisms.synthetic import Synthetic, best_share
 from sfumato.rows import TableRows
@@ -163,6 +165,15 @@ def test_classes_share_the_records_and_the_room_for_covariances():
     recipe = {"label": "c", "kind": "classes", "expected_rows": 10**4}
     assert chosen(schema=few, **recipe) > chosen(schema=many, **recipe)
     assert 400 * chosen("gaussian", schema=many, **recipe) ** 2 <= 2**20 < 400 * 60**2
+
+
+@pytest.mark.parametrize(("label", "kind", "most"), [(None, "values", 1024), ("group", "classes", 512)])
+def test_all_covariances_together_have_at_most_a_million_numbers(label, kind, most):
+    schema = Schema([Category("group", ["a", "b", "c", "d"]), Real("x", 0, 1)])
+    labelled = Labelled.of(schema, label, kind)
+    assert [breadth.largest(labelled, columns) for columns in (1, most - 1, most, most + 1, 3000)] == [
+        *(1, most - 1, most, most, most)
+    ]
 
 
 def test_the_dimension_is_known_before_any_row_is_read():
