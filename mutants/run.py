@@ -74,12 +74,13 @@ def sample(count: int, seed: int) -> list[Mutant]:
 def equivalents() -> dict[tuple[str, ...], str]:
     """The mutants that no test can tell from the original, with reasons."""
     entries = tomllib.loads((HERE / "equivalent.toml").read_text(encoding="utf-8"))["mutant"]
-    return {(e["file"], e["function"], e["line"], e["change"]): e["reason"] for e in entries}
+    named_by = ("file", "function", "line", "change")
+    return {(*(e[name] for name in named_by), str(e.get("turn", 0))): e["reason"] for e in entries}
 
 
 def named(mutant: Mutant) -> tuple[str, ...]:
-    """How equivalent.toml names a mutant."""
-    return (mutant.file, mutant.function, mutant.line, mutant.change)
+    """How equivalent.toml names a mutant; its turn is 0 there, unless the entry says another."""
+    return (mutant.file, mutant.function, mutant.line, mutant.change, str(mutant.turn))
 
 
 class Chosen:
