@@ -335,6 +335,12 @@ def test_what_answers_cannot_promise_is_refused_in_one_line(schema, promise, nam
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("radius", "flags"), [(1.0, 1), (1.9, 1), (2.0, 2), (9.0, 3)])
+def test_a_ball_holds_as_many_changed_flags_as_its_radius_or_as_there_are(radius, flags):
+    prepared = RandomizedResponse().prepare(FLAGS, Guarantee(epsilon=1.0, change=Change.l1(radius)))
+    assert prepared.changed == (2,) * flags
+
+
 def test_an_epsilon_too_small_to_draw_is_refused():
     prepared = RandomizedResponse().prepare(FLAGS, Guarantee(epsilon=1e-9))
     level = calibrate(prepared, prepared.guarantee).level

@@ -176,6 +176,15 @@ def test_all_covariances_together_have_at_most_a_million_numbers(label, kind, mo
     ]
 
 
+@pytest.mark.parametrize(("label", "kind", "most"), [(None, "values", 1294), ("group", "classes", 646)])
+def test_more_covariances_than_a_manifest_holds_are_refused(label, kind, most):
+    """40 bytes for each of (p + 1)^2 numbers for each class, and 2^26 bytes in all."""
+    labelled = Labelled.of(Schema([Category("group", ["a", "b", "c", "d"]), Real("x", 0, 1)]), label, kind)
+    breadth.check_published(labelled, most)
+    with pytest.raises(ParameterError, match=f"at most {most} here"):
+        breadth.check_published(labelled, most + 1)
+
+
 def test_the_dimension_is_known_before_any_row_is_read():
     """It comes from ``prepare``, which sees none; two tables of other sizes get rows of as many numbers."""
     for rows in (3, 300):
