@@ -216,3 +216,12 @@ def test_fresh_gaussian_charges_for_the_rounding_of_the_projection():
 def test_impossible_losses_are_refused(make):
     with pytest.raises(ParameterError):
         make()
+
+
+@pytest.mark.parametrize("radius", [0.125, 1.0, 8.0])
+def test_rounding_costs_a_fresh_laplace_as_much_in_any_unit(radius):
+    """sqrt(k) * radius * rounding / b of epsilon on top: only radius over b matters."""
+    rounded = FreshLaplace(dim_out=4, radius=radius, laplace_scale=3 * radius, rounding=0.3)
+    exact = FreshLaplace(dim_out=4, radius=radius, laplace_scale=3 * radius)
+    for epsilon in (0.5, 1.0, 2.0):
+        assert exact.delta(epsilon) <= rounded.delta(epsilon + 2 * 0.3 / 3) <= exact.delta(epsilon) * (1 + 1e-9)

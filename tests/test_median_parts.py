@@ -78,3 +78,26 @@ def test_the_agreement_is_the_mean_over_candidates():
     weights = [math.exp(-abs(4 / 10 - j / 2) / accuracy) for j in range(3)]
     expected = 2**30 * (3 * weights[0] + 5 * weights[2]) / 8
     assert median.agreement(4, votes, rows, accuracy) == pytest.approx(expected, abs=2)
+
+
+@pytest.mark.parametrize(("beyond", "hard"), [(-1, True), (0, False), (1, False)])
+def test_a_question_is_hard_when_the_agreement_lies_below_the_threshold(monkeypatch, beyond, hard):
+    """Without noise: to one step, r >= t is easy and r < t is hard."""
+    edge = 13 * 2**26
+    monkeypatch.setattr(median, "agreement", lambda *_: edge + beyond)
+    live = SimpleNamespace(
+        prepared=SimpleNamespace(recipe=SimpleNamespace(size=2, accuracy=0.25)),
+        rows=10,
+        remaining=1,
+        _left=np.array([[2, 0], [1, 1]]),
+        _counts=np.array([7, 3]),
+        _threshold=lambda _question: edge / 2**30,
+        _comparisons=SimpleNamespace(above=lambda values, threshold, _question: values >= threshold),
+        _noises=SimpleNamespace(added=lambda _stage, exact, _scale, _question: exact),
+        _parts=SimpleNamespace(measuring=1.0),
+        _check_left=lambda: None,
+        _median=lambda _votes: 5.0,
+        _keep=lambda _cells, _value: None,
+    )
+    found = Agreeing._answered(live, np.array([True, False]))
+    assert (found.positive, found.value) == ((True, 7.0) if hard else (False, 5.0))
