@@ -4,6 +4,7 @@ import itertools
 import math
 
 import pytest
+from flint import arb
 from mpmath import mp
 
 from sfumato import profile
@@ -209,3 +210,9 @@ def test_probabilities_stay_probabilities():
     assert profile.gaussian(0.0, sensitivity=1000.0, scale=1.0) == 1
     assert profile.laplace(0.0, sensitivity=1000.0, laplace_scale=1.0) == 1
     assert profile.gaussian(1000.0, sensitivity=1.0, scale=1.0) == pytest.approx(0, abs=1e-300)
+
+
+@pytest.mark.parametrize("level", [1e-6, 0.3, 1.0, 9.99])
+def test_the_last_point_below_a_level_is_below_it_and_close(level):
+    found = float(profile._last_below(lambda x: x, arb(level), arb(0), arb(10)))
+    assert level * (1 - 1 / 64) < found < level
