@@ -120,3 +120,11 @@ def test_the_rounding_fixed_beforehand_is_the_stated_bound_and_draws_beyond_it_a
     assert inexact.rounding <= inexact.rounding_beforehand == drawn.rounding_beforehand
     with pytest.raises(ParameterError, match="too uneven"):
         _ = dataclasses.replace(drawn, draw_error=stated).rounding_beforehand
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_value_that_comes_from_no_category_moves_a_whole_row(order):
+    """Two equal rows are no distance apart, but a cell that is in neither moves by all of one."""
+    lattice = Given(np.ones((2, 20))).on_lattice(1.0, input_bits=20, projection_bits=21)
+    moved = np.linalg.norm(lattice.entries[0], order) * 2.0**20
+    assert moved <= lattice.sensitivity(Change.box(), order, categories=((0, 2),)) <= moved * (1 + 1e-9)

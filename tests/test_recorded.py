@@ -109,3 +109,8 @@ def test_a_table_has_two_dots_at_least():
     assert from_json(table(0.25, 0.0)).dots == pld.Dots((0, 1), (0.25, 0.0), (0.25, 0.0))
     with pytest.raises(LedgerError):
         from_json(table(0.25))
+
+
+def test_the_delta_of_a_table_is_never_above_one():
+    certain = Tabulated(pld.Dots((0, 10), (1.0, 1.0), (1.0, 1.0)))
+    assert [certain.delta(x * pld.INTERVAL) for x in (0.0, 2.5, 9.9)] == [1.0, 1.0, 1.0]
