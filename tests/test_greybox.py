@@ -15,6 +15,7 @@ from sfumato.audit import recording
 from sfumato.audit.comparing import greybox
 from sfumato.audit.copies import Copies, Ready
 from sfumato.columns import Category, Flag, Id, Real
+from sfumato.errors import ReleaseError
 from sfumato.guarantee import Change, Guarantee
 from sfumato.lattice import InputGrid
 from sfumato.mechanisms.chosen import ChosenSketch
@@ -308,3 +309,9 @@ def test_moves_are_shares_of_what_is_declared_and_attained():
     )
     assert found.passed
     assert found.moved["sketch"] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_two_refusals_are_no_comparison():
+    rows = np.empty((0, 2))
+    with pytest.raises(ReleaseError, match="neither input could be released"):
+        greybox(rows, rows, schema=Schema.reals(2, low=0, high=1), mechanism=Sketch(), guarantee=Guarantee(epsilon=1.0))

@@ -145,7 +145,7 @@ def _composed(counted: list[tuple[int, Loss]]) -> Composed:
 def _dots(interval: float, steps: list[int], forward: list[float], backward: list[float] | None = None) -> pld.Dots:
     dots = pld.Dots(tuple(steps), tuple(forward), tuple(forward if backward is None else backward))
     known = interval == pld.INTERVAL and len(steps) == len(dots.forward) == len(dots.backward) > 1
-    rising = all(a < b for a, b in zip(dots.steps, dots.steps[1:], strict=False)) and dots.steps[0] == 0
+    rising = all(a < b for a, b in zip(dots.steps, dots.steps[1:], strict=False)) and dots.steps[:1] == (0,)
     if not known or not rising or not all(0 <= d <= 1 for d in (*dots.forward, *dots.backward)):
         raise ValueError
     return dots

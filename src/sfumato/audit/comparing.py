@@ -31,6 +31,7 @@ from sfumato.audit.copies import Ready
 from sfumato.audit.recording import Tape
 from sfumato.calibration import calibrate
 from sfumato.edges import open_edges
+from sfumato.errors import ReleaseError
 from sfumato.guarantee import Guarantee
 from sfumato.mechanism import Prepared, Recipe
 from sfumato.mechanisms.covariance import PreparedScatterSketch
@@ -74,7 +75,8 @@ class _Seen:
 def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee) -> GreyBox:
     """Compare a release of two neighbouring inputs; each is anything that ``release`` takes.
 
-    Whether they are neighbours in the sense of the guarantee is for the caller to know.
+    Whether they are neighbours in the sense of the guarantee is for the caller to know. Raises ReleaseError if neither
+    can be released: a comparison of two refusals would say that nothing was found.
     """
     prepared = mechanism.prepare(schema, guarantee)
     level, alone = (
@@ -86,6 +88,8 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     with recording.running(), tempfile.TemporaryDirectory() as place:
         runs = (first, recorded), (second, replayed)
         one, two = (_observed(prepared, data, Path(place) / "release", recording.secret(tape)) for data, tape in runs)
+    if one.error and one.error == two.error:
+        raise ReleaseError(f"neither input could be released, so there is nothing to compare: {one.error}")
     limits = allowed(prepared, level)
     if alone:
         moved = {} if one.error else _stretched(prepared, level, first, second)
