@@ -1,5 +1,6 @@
 """One policy for releases, answers and sessions: what ends before a draw is given back, what ends later stays spent."""
 
+import dataclasses
 import re
 import shutil
 
@@ -165,8 +166,7 @@ ONE = np.array([[0.5, 0.5, 0.5]])
 def test_no_rows_are_no_refusal_where_their_number_is_private(recipe, data, tmp_path):
     """A refusal would tell nobody from somebody with certainty, whether its price is given back or not."""
     terms = {"schema": SCHEMA, "mechanism": recipe, "guarantee": ADDED}
-    release(data, **terms)
-    release_to(tmp_path / "r", data, **terms)
+    assert release(data, **terms).manifest["kind"] == release_to(tmp_path / "r", data, **terms)["kind"]
 
 
 @pytest.mark.parametrize("data", [NOBODY, ONE], ids=["nobody", "one"])
@@ -179,6 +179,17 @@ def test_questions_about_nobody_are_answered(data, tmp_path):
     with asked.open("weights", epsilon=1.0, queries=QUESTIONS) as opened:
         opened.ask(QUESTIONS[0])
     assert states(ledger) == ["committed"] * 3
+
+
+def test_a_reservation_that_is_made_of_another_knows_of_none_of_its_draws(tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db")
+    ledger.add_dataset("people", pure(5.0))
+    first, second = (ledger.account("people").reserve(request(1.0)) for _ in range(2))
+    first.draw()
+    copied = dataclasses.replace(first, number=second.number, hash=second.hash)
+    assert not copied.drawn
+    copied.draw()
+    assert states(ledger) == ["drawn", "drawn"]
 
 
 # ---- a ledger that is rolled back meanwhile --------------------------------------------------------------------------

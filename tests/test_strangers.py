@@ -53,6 +53,21 @@ def test_a_footer_that_counts_rows_which_are_not_there_is_refused(kind, where, t
     assert load(tmp_path / "r").manifest["kind"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_that_is_missing_is_refused(kind, tmp_path):
+    """Of whole numbers too, where nothing that is no number can be seen once they are in an array."""
+    made(kind).save(tmp_path / "r")
+    path = tmp_path / "r" / "data.parquet"
+    table = pq.read_table(path)
+    place = [pa.types.is_integer(f.type) or pa.types.is_floating(f.type) for f in table.schema].index(True)
+    name, cells = table.schema.names[place], table.column(place).to_pylist()
+    gaps = pa.array([None, *cells[1:]], table.schema.field(place).type)
+    pq.write_table(table.set_column(place, name, gaps), path, compression="none")
+    reseal(tmp_path / "r")
+    with pytest.raises(ReleaseError, match="does not hold what its manifest says"):
+        load(tmp_path / "r")
+
+
 @pytest.mark.parametrize("part", [0, 1])
 @pytest.mark.parametrize("where", ["file", "all"])
 def test_each_of_several_parts_has_the_rows_that_it_counts(folder, part, where):
