@@ -70,7 +70,7 @@ $(VENV)/spark: $(VENV)/dev
 	@touch $@
 
 spark: $(VENV)/spark ## the tests of the Spark engine; needs Java (Debian: default-jre-headless)
-	@SFUMATO_NEEDS_SPARK=1 $(BIN)/python -m pytest -m spark tests/test_spark.py
+	@SFUMATO_NEEDS_SPARK=1 $(BIN)/python -m pytest -m spark tests/engines/test_spark.py
 
 $(VENV)/docs: $(VENV)/base
 	@$(PIP) install -e '.[docs]'
@@ -87,7 +87,7 @@ $(VENV)/browser: $(VENV)/dev
 	@touch $@
 
 test-browser: $(VENV)/browser ## the tests of the studio in a real browser; needs Chromium (Debian: chromium)
-	@SFUMATO_NEEDS_BROWSER=1 $(BIN)/python -m pytest -m browser tests/test_browser.py
+	@SFUMATO_NEEDS_BROWSER=1 $(BIN)/python -m pytest -m browser tests/studio/test_browser.py
 
 bench: .venv-bench/done ## speed against peers and limits, to benchmarks/results.md; ONLY="sketch growth" for some
 	@.venv-bench/bin/python benchmarks/suite.py $(ONLY)

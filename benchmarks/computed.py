@@ -8,14 +8,15 @@ import math
 
 from scipy import optimize
 
-from sfumato import cutplan, spread
-from sfumato.audit import limits, papers
-from sfumato.calibration import least_level
-from sfumato.inner import laplace_scores
-from sfumato.loss import Gaussian
+from sfumato.audit import papers
+from sfumato.intervals.inner_products import laplace_scores
+from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.mechanisms.responses import response_loss
-from sfumato.moments import Geometry, NoiseLaw, distance_variance
-from sfumato.profile import folded_sum_tail
+from sfumato.planning import covariance_options, cut_options
+from sfumato.privacy import attack_bounds
+from sfumato.privacy.calibration import least_level
+from sfumato.privacy.losses import Gaussian
+from sfumato.privacy.profiles import folded_sum_tail
 
 ROWS = (119, 473, 4239)
 EPSILONS = (0.1, 1.0, 4.0)
@@ -75,10 +76,10 @@ def graphs() -> None:
     for rows in ROWS:
         line = f"  r = {rows:4}"
         for epsilon in EPSILONS:
-            exact = _three(cutplan.sketch_ridge(10**12, rows, epsilon, 1e-6))
-            line += f"   epsilon {epsilon:g}: {exact} ({cutplan.published_ridge(rows, epsilon, 1e-6):.0f})"
+            exact = _three(cut_options.sketch_ridge(10**12, rows, epsilon, 1e-6))
+            line += f"   epsilon {epsilon:g}: {exact} ({cut_options.published_ridge(rows, epsilon, 1e-6):.0f})"
         print(line)
-    w = cutplan.sketch_ridge(10**12, 119, 1.0, 1e-6)
+    w = cut_options.sketch_ridge(10**12, 119, 1.0, 1e-6)
     over = w / math.sqrt(119)
     side = (1 - math.sqrt(1 - 4 / over**2)) / 2
     print(
@@ -108,12 +109,12 @@ def covariances() -> None:
     apart = math.sqrt((2 + 8 * 0.5**2) / (2 * square**2))
     print(f"{apart:.2f} times; noise for the centred scatter {4 / square:.1f} times")
     for rows in ROWS:
-        plain, centred = (spread.ridge(rows, 1.0, 1e-6, centred=c) for c in (False, True))
-        counted = spread.ridge(rows, 0.98, 1e-6, centred=False) / plain - 1
+        plain, centred = (covariance_options.ridge(rows, 1.0, 1e-6, centred=c) for c in (False, True))
+        counted = covariance_options.ridge(rows, 0.98, 1e-6, centred=False) / plain - 1
         line = f"  sketch of {rows:4} rows, (1, 1e-6): w^2 {_three(plain)}, centred {_three(centred)}"
         print(f"{line}, error at variance 0 {math.sqrt(2 / rows) * plain:.2f}, {counted:.1%} more with the count")
-    least = least_level(lambda x: spread._sketch_loss(473, "replace", x), 1.0, 1e-6)
-    quick = spread.ridge(473, 1.0, 1e-6, neighbours="replace", centred=False)
+    least = least_level(lambda x: covariance_options._sketch_loss(473, "replace", x), 1.0, 1e-6)
+    quick = covariance_options.ridge(473, 1.0, 1e-6, neighbours="replace", centred=False)
     print(f"  sketch of 473 rows, replace: w^2 {quick:.3f}, least {least:.3f}")
 
 
@@ -128,7 +129,7 @@ def synthetic_rows() -> None:
 
 def attacks() -> None:
     """Where nothing can be recovered, and what published constants lose."""
-    epsilon = optimize.brentq(lambda e: limits.correlation(e) - 0.9, 0.1, 10.0)
+    epsilon = optimize.brentq(lambda e: attack_bounds.correlation(e) - 0.9, 0.1, 10.0)
     print(f"A correlation of 0.9 with a protected column is possible from epsilon {epsilon:.3f} on")
     for constants in ("published", "proved"):
         loss = papers.largest_loss(*papers.second_moment_draws(4, 4.0, constants))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.guarantee import Guarantee
-from sfumato.mechanisms.graph import GraphSketch
-from sfumato.pipeline import release_to
+from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.pipeline.release import release_to
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.loading import load
 
 PROMISE = Guarantee(epsilon=1.0, delta=1e-6, unit="edge")

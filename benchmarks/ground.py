@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sfumato import noise
-from sfumato.lattice import InputGrid
-from sfumato.projection import Projection
-from sfumato.secret import Secret
+from sfumato.numerics.lattice import InputGrid
+from sfumato.projection.projection import Projection
+from sfumato.randomness import noise
+from sfumato.randomness.secret import Secret
 
 DRAWS = 1 << 23
 ROUNDS = 15

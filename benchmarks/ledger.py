@@ -7,11 +7,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from sfumato.accounting import Book, Charge
-from sfumato.budget import Request
-from sfumato.guarantee import Guarantee
-from sfumato.ledger import Ledger
-from sfumato.loss import ChiSquare, FreshGaussian, FreshLaplace, Gaussian, Laplace, Response
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.state import Request
+from sfumato.privacy.composition import Book, Charge
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import ChiSquare, FreshGaussian, FreshLaplace, Gaussian, Laplace, Response
 
 CHEAP = Laplace(1.0, 100.0)
 CAP = Guarantee(epsilon=200.0, delta=1e-3)
@@ -57,9 +57,9 @@ def main() -> None:
 
 
 def _forget() -> None:
-    from sfumato import loss  # noqa: PLC0415
+    from sfumato.privacy import losses  # noqa: PLC0415
 
-    for value in vars(loss).values():
+    for value in vars(losses).values():
         if hasattr(value, "cache_clear"):
             value.cache_clear()
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ground import seconds
-from sfumato.moments import NoiseLaw
-from sfumato.neighbourhood import nearest
+from sfumato.estimation.neighbours import nearest
+from sfumato.intervals.moments import NoiseLaw
 
 ROWS, DIMENSION, QUERIES, K = 1_000_000, 32, 1_000, 10
 BLOCK = 4096

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sfumato import answers, estimate, responding
 from sfumato.audit import papers
 from sfumato.audit.cases import CASES, EPSILONS
-from sfumato.audit.examining import Effort, examine
-from sfumato.calibration import least_level
-from sfumato.loss import Composed, FreshLaplace, Gaussian
-from sfumato.moments import Geometry, NoiseLaw
-from sfumato.projection import Projection
-from sfumato.responding import Answer, Channel, Questionnaire
+from sfumato.audit.examine import Effort, examine
+from sfumato.estimation import response_law, responses, sketches
+from sfumato.estimation.response_law import Answer, Channel, Questionnaire
+from sfumato.intervals.moments import Geometry, NoiseLaw
+from sfumato.privacy.calibration import least_level
+from sfumato.privacy.losses import Composed, FreshLaplace, Gaussian
+from sfumato.projection.projection import Projection
 
 Floats = NDArray[np.float64]
 Kind = Literal["laplace", "gaussian"]
@@ -84,7 +84,7 @@ def inner_products() -> None:
     print("Intervals of inner products, 100,000 pairs of 32 numbers, Laplace noise")
     for family in ("identity", "gaussian", "orthonormal"):
         z, w = rng.normal(size=(2, 100_000, 32)) * 3
-        asked = estimate.inner_product(z, w, noise, Geometry(family, 120 if family != "identity" else 32, 32))
+        asked = sketches.inner_product(z, w, noise, Geometry(family, 120 if family != "identity" else 32, 32))
         start = time.perf_counter()
         asked.interval()
         first, further = time.perf_counter() - start, best(asked.interval)
@@ -160,7 +160,7 @@ def _lengths(image: Floats, kind: Kind, geometry: Geometry, rng: np.random.Gener
     for ratio in (0.0, 0.3, 3.0, 30.0, 1e4):
         squared = ratio * math.sqrt(geometry.dim_out)
         z, other = math.sqrt(squared) * image + _noise(kind, image.shape, rng), _noise(kind, image.shape, rng)
-        for found in (estimate.squared_distance(z, other, noise, geometry), estimate.squared_norm(z, noise, geometry)):
+        for found in (sketches.squared_distance(z, other, noise, geometry), sketches.squared_norm(z, noise, geometry)):
             low, high = found.interval()
             shares.append(float(np.mean((low <= squared) & (squared <= high))))
     return shares
@@ -196,7 +196,7 @@ def _simultaneous_coverage(family: str, k: int, kind: Kind, pairs: int) -> float
             p = np.zeros((d, k))
             p[np.arange(d), rng.integers(0, k, d)] = rng.choice([-1.0, 1.0], d)
         z, other = apart @ p + _noise(kind, (pairs, k), rng), _noise(kind, (pairs, k), rng)
-        found = estimate.squared_distance(z, other, NoiseLaw(kind, 1.0), Geometry(family, d, k))
+        found = sketches.squared_distance(z, other, NoiseLaw(kind, 1.0), Geometry(family, d, k))
         low, high = found.interval(simultaneous=True)
         truth = np.sum(apart**2, axis=1)
         hits += bool(np.all((low <= truth) & (truth <= high)))
@@ -214,10 +214,10 @@ def _pair_coverage(family: str, kind: Kind, k: int, count: int) -> dict[str, lis
         shorter, truth = math.sqrt(ratio / longer) * k**0.25, ratio * math.sqrt(k) * angle
         x, y = clean[0], angle * clean[0] + math.sqrt(1 - angle**2) * clean[1]
         z, w = (v + _noise(kind, v.shape, rng) for v in (shorter * x, shorter * longer * y))
-        low, high = estimate.inner_product(z, w, noise, geometry).interval()
+        low, high = sketches.inner_product(z, w, noise, geometry).interval()
         shares["inner products"].append(float(np.mean((low <= truth) & (truth <= high))))
         if ratio > 0:
-            low, high = estimate.cosine(z, w, noise, geometry).interval()
+            low, high = sketches.cosine(z, w, noise, geometry).interval()
             name = "far cosines" if ratio > 100 else "cosines"
             shares[name].append(float(np.mean((low <= angle) & (angle <= high))))
     return shares
@@ -264,13 +264,13 @@ def _answers_covered(columns: tuple[Answer, ...], epsilon: float, share: float) 
     keep = np.array([Channel(epsilon, answer.categories).keep for answer in columns])
     x = rng.integers(0, sizes)
     y = np.where(rng.random(sizes.size) < share, (x + 1) % sizes, x)
-    truth = float(responding.total(form.law(responding.DISTANCE, 2).truth, form.ways(x[None], y[None]))[0])
+    truth = float(response_law.total(form.law(response_law.DISTANCE, 2).truth, form.ways(x[None], y[None]))[0])
 
     def answered(codes: NDArray[np.int64]) -> NDArray[np.int64]:
         other = (codes + 1 + rng.integers(0, sizes - 1, (REPEATS, sizes.size))) % sizes
         return np.where(rng.random((REPEATS, sizes.size)) < keep, codes, other)
 
-    low, high = answers.squared_distance(answered(x), answered(y), form).interval()
+    low, high = responses.squared_distance(answered(x), answered(y), form).interval()
     return float(np.mean((low <= truth + 1e-9) & (truth - 1e-9 <= high)))
 
 

@@ -49,9 +49,9 @@ ON_SPARK = f"""
 import sys, time
 from pathlib import Path
 import sfumato as sf
-from sfumato.engine import Local
-from sfumato.pipeline import release_to
-from sfumato.spark import Spark
+from sfumato.engines.engine import Local
+from sfumato.pipeline.release import release_to
+from sfumato.engines.spark import Spark
 terms = dict(schema=sf.Schema.read(sys.argv[2]), mechanism=sf.Sketch(dimension={DIMENSION}, seed=1),
              guarantee=sf.Guarantee(epsilon=1.0, unit="attribute"))
 out, taken = Path(sys.argv[3]), []

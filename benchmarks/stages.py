@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ground import seconds
-from sfumato import noise
-from sfumato.lattice import InputGrid
-from sfumato.projection import Projection
-from sfumato.schema import Schema
-from sfumato.secret import Secret
-from sfumato.storage import write_part
-from sfumato.tables import open_table
+from sfumato.fileformat.release_folder import write_part
+from sfumato.numerics.lattice import InputGrid
+from sfumato.projection.projection import Projection
+from sfumato.randomness import noise
+from sfumato.randomness.secret import Secret
+from sfumato.tables.schema import Schema
+from sfumato.tables.sources import open_table
 from timed import write_data
 
 ROWS, COLUMNS, DIMENSION = 1 << 18, 100, 32

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sfumato.schema import Schema
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
-from sfumato.studio.planning import plan_answer
+from sfumato.studio.plan_screen import plan_answer
+from sfumato.tables.schema import Schema
 
 CHANGES = 50
 ATTRIBUTE = {"unit": "attribute", "delta": "0", "rows": "10000"}

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from sfumato import load
 from sfumato.cli import main as sfumato
-from sfumato.moments import distance_variance
+from sfumato.intervals.moments import distance_variance
 
 OUTPUT = Path("demo-output")
 

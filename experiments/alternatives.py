@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from page import Measured, Part, Picture, Setting, Table
-from sfumato.columns import Flag
-from sfumato.forecast import fixed_level
-from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.distances import NoisyDistances
-from sfumato.pictures import draw_regions
-from sfumato.pipeline import release
-from sfumato.planner import plan
-from sfumato.regions import as_published, borders, rows_where_projection_wins
-from sfumato.schema import Schema
+from sfumato.pipeline.release import release
+from sfumato.planning.forecast import fixed_level
+from sfumato.planning.planner import plan
+from sfumato.planning.regions import as_published, borders, rows_where_projection_wins
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.report.plots import draw_regions
+from sfumato.tables.columns import Flag
+from sfumato.tables.schema import Schema
 from simulation import pieces, root_mean_square
 
 # ---- sections 4.1 and 4.2 -------------------------------------------------------------------------------------------

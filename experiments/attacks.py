@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from learning import few, prose
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
-from sfumato.audit import linkage, reconstruction, targets
-from sfumato.audit.success import Curve, Point
-from sfumato.audit.targets import Case, Secrets
+from sfumato.attacks import example_data, linkage, reconstruction
+from sfumato.attacks.curves import Curve, Point
+from sfumato.attacks.example_data import Case, Secrets
 from sfumato.audit.victims import MultiplicativePerturbation
-from sfumato.columns import Real
-from sfumato.pictures import draw_attacks
-from sfumato.schema import Schema
+from sfumato.report.plots import draw_attacks
+from sfumato.tables.columns import Real
+from sfumato.tables.schema import Schema
 
 USERS = 1000
 Often = tuple[int, int]  # repetitions in a full and in a quick run
@@ -84,17 +84,17 @@ def adult(path: Path) -> Case:
 def users(path: Path | None, rng: np.random.Generator) -> Case:
     """Visitors of microsoft.com by the areas they saw, or generated ones."""
     if path is None:
-        return targets.users(USERS, rng)
+        return example_data.users(USERS, rng)
     table = pq.read_table(path)
     user, area = (table[name].to_numpy() for name in ("user", "area"))
     bits = np.zeros((int(user.max()) + 1, np.unique(area).size), bool)
     bits[user, np.unique(area, return_inverse=True)[1]] = True
-    return targets.of_bits(f"MS-Web, {bits.shape[1]} flags", bits[rng.choice(len(bits), USERS, replace=False)])
+    return example_data.of_bits(f"MS-Web, {bits.shape[1]} flags", bits[rng.choice(len(bits), USERS, replace=False)])
 
 
 def all_pixels() -> Case:
     """Every pixel that is not always blank."""
-    digits = targets.digits()
+    digits = example_data.digits()
     kept = [c for c in digits.schema.data_columns[:-1] if np.ptp(digits.table[c.name].to_numpy()) > 0]
     return Case(f"all {len(kept)} pixels", digits.table.select([c.name for c in kept]), Schema(tuple(kept)))
 
@@ -118,7 +118,7 @@ def rotations(setting: Setting) -> Iterator[Part]:
     from it. The first grid of pixels (every third in both directions), and kurtosis as the contrast, were chosen by
     looking at such numbers; the other grids are here for that. One of the 61 pixels is blank in the half that known
     pairs are scored on.""")
-    grids = [targets.pixels(row, column) for row in range(3) for column in range(3)]
+    grids = [example_data.pixels(row, column) for row in range(3) for column in range(3)]
     cases = {f"pixels, grid {place}": case for place, case in enumerate(grids, 1)}
     cases |= {} if path is None else {"6 columns of Adult": adult(path)}
     cases |= {"all pixels that are not blank": all_pixels()}
@@ -133,14 +133,14 @@ def columns(setting: Setting) -> Iterator[Part]:
     likeliest bits behind noise, sketches and randomized response. *Unprotected*: the same attack on a rotation
     or projection without noise. *The bound*: what no attack can exceed ([mathematics.md](mathematics.md),
     section 15). Delta is 0.""")
-    case = targets.pixels()
+    case = example_data.pixels()
     epsilons = (0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
 
     def attacked(seed: int, secrets: Secrets) -> list[Curve]:
         return reconstruction.columns(case, epsilons, repeats=1, seed=seed, secrets=secrets)
 
     def guessed(seed: int, secrets: Secrets) -> list[Curve]:
-        bits = targets.fair_bits(500, 10, np.random.default_rng(seed))
+        bits = example_data.fair_bits(500, 10, np.random.default_rng(seed))
         return reconstruction.bits(bits, (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), repeats=1, seed=seed, secrets=secrets)
 
     found, bits = (repeated(setting, name, OFTEN, make) for name, make in (("columns", attacked), ("bits", guessed)))

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from sfumato.guarantee import Change, Guarantee
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.pipeline import release
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.pipeline.release import release
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.randomness.secret import Secret
+from sfumato.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 EPSILON, DELTA, APART, POINTS = 4.0, 1e-6, 4.0, 1000

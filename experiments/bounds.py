@@ -11,14 +11,14 @@ from sklearn.datasets import load_digits
 
 import graphs
 from page import Experiment, Measured, Part, Picture, Setting, Table
-from sfumato import cutplan, spread
-from sfumato.columns import Real
-from sfumato.guarantee import Guarantee
 from sfumato.mechanisms.covariance import Covariance
-from sfumato.mechanisms.graph import GraphSketch
-from sfumato.pictures import figure
-from sfumato.pipeline import release
-from sfumato.schema import Schema
+from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.pipeline.release import release
+from sfumato.planning import covariance_options, cut_options
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.report.plots import figure
+from sfumato.tables.columns import Real
+from sfumato.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 EPSILON, DELTA = 1.0, 1e-6
@@ -102,7 +102,7 @@ def cuts(setting: Setting) -> Iterator[Part]:
 
 
 def _ridges(n: int, rows: int) -> tuple[float, float]:
-    return cutplan.sketch_ridge(n, rows, EPSILON, DELTA), cutplan.published_ridge(rows, EPSILON, DELTA)
+    return cut_options.sketch_ridge(n, rows, EPSILON, DELTA), cut_options.published_ridge(rows, EPSILON, DELTA)
 
 
 def _cut_errors(case: graphs.Case, sets: Floats, rows: int, luck: tuple[Setting, int]) -> Floats:
@@ -133,7 +133,7 @@ def covariances(setting: Setting) -> Iterator[Part]:
     found, schema = [], Schema(tuple(Real(f"c{j}", 0.0, 1.0) for j in range(64)), norm="l2", norm_bound=norm)
     for eta, nu in TARGETS:
         count = rows_for(eta, nu)
-        ridge = norm**2 * spread.ridge(count, EPSILON, DELTA, neighbours="replace", centred=True)
+        ridge = norm**2 * covariance_options.ridge(count, EPSILON, DELTA, neighbours="replace", centred=True)
         theirs = norm**2 * published_covariance_ridge(count, EPSILON, DELTA)
         secrets, errors = setting.secrets(f"covariance {count}"), []
         for _ in range(repeats):
@@ -189,7 +189,7 @@ def _draw(setting: Setting, rows: int, lines: list[list[float | Measured]]) -> N
         n, sides = 100_000, np.unique(np.logspace(0, math.log10(50_000), 40).astype(int))
         pairs = sides * (n - sides)
         for w, name, colour in zip(
-            (cutplan.published_ridge(rows, EPSILON, DELTA), cutplan.sketch_ridge(n, rows, EPSILON, DELTA)),
+            (cut_options.published_ridge(rows, EPSILON, DELTA), cut_options.sketch_ridge(n, rows, EPSILON, DELTA)),
             ("sketch, published w", "sketch, exact w"),
             ("#8e5ea2", "#1b6ca8"),
             strict=True,

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 
 from page import Cell, Experiment, Measured, Part, Setting
 from page import Table as Shown
-from sfumato.calibration import calibrate
-from sfumato.columns import Real
-from sfumato.guarantee import Guarantee
-from sfumato.mechanism import Recipe
+from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance, PreparedCovariance
-from sfumato.pipeline import release
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.pipeline.release import release
+from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness.secret import Secret
+from sfumato.tables.columns import Real
+from sfumato.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 Errors = tuple[Measured, Measured, float]

@@ -20,13 +20,13 @@ from sklearn import datasets
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from learning_tasks import Lesson, accuracy, learner
-from sfumato.columns import Category, Flag, Real
-from sfumato.guarantee import Guarantee
-from sfumato.labels import Kind
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.pipeline import release
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.release import release
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness.secret import Secret
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.labels import Kind
+from sfumato.tables.schema import Schema
 
 _DELTA = 1e-6
 _BOUNDS = {

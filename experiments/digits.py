@@ -12,11 +12,11 @@ import pyarrow as pa
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from sfumato.columns import Category, Real
-from sfumato.guarantee import Guarantee
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.pipeline import release
-from sfumato.schema import Schema
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.release import release
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.tables.columns import Category, Real
+from sfumato.tables.schema import Schema
 
 SCHEMA = Schema([*(Real(f"p{i}", 0, 16) for i in range(64)), Category("digit", list(range(10)))])
 PROMISE = Guarantee(epsilon=1.0, delta=1e-6)

@@ -11,12 +11,12 @@ from blobs import EPSILON, Blobs, element_wise, noisy, projection
 from dhaliwal import published_variance
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
-from sfumato import profile
-from sfumato.audit.reconstruction import independent_components, known_pairs, matched, most_likely_bits
+from sfumato.attacks.reconstruction import independent_components, known_pairs, matched, most_likely_bits
 from sfumato.audit.victims import MultiplicativePerturbation
-from sfumato.calibration import least_epsilon, least_level
-from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian
-from sfumato.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.privacy import profiles
+from sfumato.privacy.calibration import least_epsilon, least_level
+from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Gaussian
 from simulation import pieces
 
 Floats = NDArray[np.float64]
@@ -234,7 +234,7 @@ def theorem_1(_: Setting) -> Iterator[Part]:
     for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-4), (0.1, 0.3), (0.01, 0.45)):
         printed, meant = (theorem_1_scale(epsilon, delta, below) for below in (2 * delta, epsilon))
         exact = least_level(lambda level: Gaussian(1.0, level), epsilon, delta)
-        true = profile.gaussian(epsilon, sensitivity=1.0, scale=printed)
+        true = profiles.gaussian(epsilon, sensitivity=1.0, scale=printed)
         rows.append([epsilon, delta, printed, meant, exact, true])
     header = ("epsilon", "delta", "sigma, 2 delta below", "sigma, epsilon below", "exact", "true delta as printed")
     yield Table("noise", header, rows, {"epsilon": "g", "delta": "g"})

@@ -9,13 +9,15 @@ from scipy import stats
 import graphs
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
-from sfumato import cutplan, cutting, profile
-from sfumato.calibration import least_epsilon, least_level
-from sfumato.guarantee import Guarantee
-from sfumato.loss import ChiSquare, Gaussian, Responses
-from sfumato.mechanisms.graph import GraphSketch
-from sfumato.pipeline import release
-from sfumato.regions import region
+from sfumato.estimation import cuts
+from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.pipeline.release import release
+from sfumato.planning import cut_options
+from sfumato.planning.regions import region
+from sfumato.privacy import profiles
+from sfumato.privacy.calibration import least_epsilon, least_level
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import ChiSquare, Gaussian, Responses
 
 DELTA = 1e-6
 
@@ -27,8 +29,8 @@ def ridge(_: Setting) -> Iterator[Part]:
     rows = []
     for count in (119, 473, 4239):
         for epsilon in (0.1, 1.0, 4.0):
-            theirs = cutplan.published_ridge(count, epsilon, DELTA)
-            ours = cutplan.sketch_ridge(10**12, count, epsilon, DELTA)
+            theirs = cut_options.published_ridge(count, epsilon, DELTA)
+            ours = cut_options.sketch_ridge(10**12, count, epsilon, DELTA)
             spent = least_epsilon(ChiSquare(rows=count, ratio=2 / theirs), DELTA)
             rows.append([count, epsilon, theirs, ours, spent])
     header = ("rows", "claimed epsilon", "published w", "exact w", "epsilon that the published w costs")
@@ -52,8 +54,8 @@ def half(setting: Setting) -> Iterator[Part]:
     """Cuts from the printed estimate and from the mean over rows."""
     case, count = graphs.generated(vertices=200, blocks=2), 119
     side = (np.arange(200) < 100).astype(float)
-    truth, weight = float(case.cuts(side[None])[0]), cutplan.sketch_ridge(200, count, 4.0, DELTA)
-    mixed = float(cutting.mixed(truth, 100 * 100, vertices=200, weight=weight))
+    truth, weight = float(case.cuts(side[None])[0]), cut_options.sketch_ridge(200, count, 4.0, DELTA)
+    mixed = float(cuts.mixed(truth, 100 * 100, vertices=200, weight=weight))
     secrets, printed = setting.secrets("half"), []
     promise = Guarantee(epsilon=4.0, delta=DELTA, unit="edge")
     for _ in range(50):
@@ -114,9 +116,9 @@ def additive(_: Setting) -> Iterator[Part]:
     rows, n = [], 100_000
     for eta, nu in ((0.5, 0.05), (0.25, 0.05), (0.1, 0.01)):
         count = math.ceil(8 * math.log(2 / nu) / eta**2)
-        w = cutplan.published_ridge(count, 1.0, DELTA)
+        w = cut_options.published_ridge(count, 1.0, DELTA)
         printed = math.sqrt(math.log(1 / DELTA) * math.log(1 / nu))
-        exact = cutplan.sketch_ridge(n, count, 1.0, DELTA)
+        exact = cut_options.sketch_ridge(n, count, 1.0, DELTA)
         rows.append([eta, nu, eta, printed, eta * w * (n - 1) / (n - w), eta * exact * (n - 1) / (n - exact)])
     header = ("eta", "nu", "s eta", "s sqrt(ln 1/delta ln 1/nu)/epsilon", "true, published w", "true, exact w")
     yield Table("additive error, s = 1", header, rows)
@@ -137,10 +139,10 @@ ADDITIVE = Erratum(
 
 def multiplicative(_: Setting) -> Iterator[Part]:
     """The standard deviation of a cut of a sketch against its weight."""
-    n, rows, w = 100_000, [], cutplan.sketch_ridge(100_000, 119, 1.0, DELTA)
+    n, rows, w = 100_000, [], cut_options.sketch_ridge(100_000, 119, 1.0, DELTA)
     for cut in (0.0, 1e5, 1e6, 1e7):
-        sketch = math.sqrt(float(cutting.sketch_variance(cut, n * n / 4, vertices=n, weight=w, rows=119)))
-        pairs = math.sqrt(float(cutting.pair_variance(n * n / 4, cutting.response_noise(1.0))))
+        sketch = math.sqrt(float(cuts.sketch_variance(cut, n * n / 4, vertices=n, weight=w, rows=119)))
+        pairs = math.sqrt(float(cuts.pair_variance(n * n / 4, cuts.response_noise(1.0))))
         rows.append([cut, sketch, pairs])
     header = ("weight of the cut", "standard deviation, sketch", "randomized response")
     yield Table("balanced cuts", header, rows, {"weight of the cut": ",.0f"})
@@ -164,7 +166,7 @@ def pointwise(_: Setting) -> Iterator[Part]:
     rows = []
     for epsilon in (0.1, 1.0):
         each, tail = epsilon / math.sqrt(4 * 119 * math.log(2 / DELTA)), DELTA / (2 * 119)
-        s = 2 / cutplan.published_ridge(119, epsilon, DELTA)
+        s = 2 / cut_options.published_ridge(119, epsilon, DELTA)
         edge = 2 * (1 + s) / s * (math.log(math.exp(each) + tail) + math.log1p(s) / 2)
         exceeded = float(stats.chi2.sf(edge / (1 + s), 1))
         rows.append([epsilon, each, tail, exceeded, ChiSquare(rows=1, ratio=s).delta(each)])
@@ -193,7 +195,7 @@ def loss_tail(_: Setting) -> Iterator[Part]:
         scale = least_level(lambda level: Gaussian(1.0, level), epsilon, delta)
         beyond = float(stats.norm.cdf(1 / (2 * scale) - epsilon * scale))
         rows.append(
-            [epsilon, delta, scale, profile.gaussian(epsilon, sensitivity=1.0, scale=scale), beyond, beyond / delta]
+            [epsilon, delta, scale, profiles.gaussian(epsilon, sensitivity=1.0, scale=scale), beyond, beyond / delta]
         )
     header = ("epsilon", "delta", "sigma", "delta at epsilon", "Pr[loss > epsilon]", "over delta")
     yield Table("Gaussian noise", header, rows, {"epsilon": "g", "delta": "g"})

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
 from sfumato.audit.papers import farthest_rows, largest_loss, second_moment_draws
-from sfumato.families import orthonormalise
-from sfumato.mechanisms import unit_moments
+from sfumato.mechanisms.synthetic.recipe import sensitivities
+from sfumato.projection.families import orthonormalise
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def lemma_4(setting: Setting) -> Iterator[Part]:
     rows: list[list[Cell]] = []
     for p in (2, 3, 4, 8, 16):
         attained = climbed(p, setting.rng("climb"))
-        rows.append([p, unit_moments.published(p), attained, unit_moments.whole(p), attained / (2 * math.sqrt(p))])
+        rows.append([p, sensitivities.published(p), attained, sensitivities.whole(p), attained / (2 * math.sqrt(p))])
     header = ("p", "published, times n", "attained", "proved bound", "loss over claimed epsilon")
     yield Table("sensitivity", header, rows)
     losses = [

@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from page import Measured, Part, Picture, Setting, Table
-from sfumato import cutplan, cutting
-from sfumato.calibration import least_level
-from sfumato.cutting import PairNoise
-from sfumato.edges import Graph, gather, open_edges
-from sfumato.estimate import Estimate
-from sfumato.guarantee import Guarantee
-from sfumato.loss import Laplace, Response
-from sfumato.mechanisms.graph import GraphSketch
-from sfumato.mechanisms.pairs import LARGEST_VERTICES, EdgeNoise, EdgeResponse
-from sfumato.pictures import figure
-from sfumato.pipeline import release
-from sfumato.secret import Secret
+from sfumato.estimation import cuts as cutting
+from sfumato.estimation.cuts import PairNoise
+from sfumato.intervals.estimate import Estimate
+from sfumato.mechanisms.graph_pairs import LARGEST_VERTICES, EdgeNoise, EdgeResponse
+from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.pipeline.release import release
+from sfumato.planning import cut_options
+from sfumato.privacy.calibration import least_level
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Laplace, Response
+from sfumato.randomness.secret import Secret
+from sfumato.report.plots import figure
+from sfumato.tables.edges import Graph, gather, open_edges
 
 Floats = NDArray[np.float64]
 ROWS, DELTA, SETS = 119, 1e-6, 40
@@ -131,7 +132,7 @@ def exact(case: Case, sets: Floats, epsilon: float, secret: Secret) -> Estimate:
 
 def published(case: Case, sets: Floats, epsilon: float, secret: Secret) -> Estimate | None:
     """The same sampler at the ridge of the paper; None where that is no less than the number of vertices."""
-    n, weight = case.graph.vertices, cutplan.published_ridge(ROWS, epsilon, DELTA)
+    n, weight = case.graph.vertices, cut_options.published_ridge(ROWS, epsilon, DELTA)
     if weight >= n:
         return None
     prepared = GraphSketch(rows=ROWS, vertices=n).prepare(None, _promise(epsilon))
@@ -316,8 +317,8 @@ def ridges(_: Setting) -> Iterator[Part]:
     rows = []
     for count in (119, 473, 4239):
         for epsilon in (0.1, 1.0, 4.0):
-            theirs = cutplan.published_ridge(count, epsilon, DELTA)
-            ours = cutplan.sketch_ridge(10**12, count, epsilon, DELTA)
+            theirs = cut_options.published_ridge(count, epsilon, DELTA)
+            ours = cut_options.sketch_ridge(10**12, count, epsilon, DELTA)
             rows.append([count, epsilon, theirs, ours, theirs / ours])
     header = ("rows", "epsilon", "published w", "exact w", "published / exact")
     yield Table("ridge", header, rows, {"epsilon": "g", "published w": ".0f", "exact w": ".1f"})
@@ -336,7 +337,7 @@ def run(setting: Setting) -> Iterator[Part]:
     results, facts = [], []
     for case in cases(setting.data, names):
         n = case.graph.vertices
-        shares = [1 - cutplan.sketch_ridge(n, ROWS, epsilon, DELTA) / n for epsilon in (0.1, 1.0)]
+        shares = [1 - cut_options.sketch_ridge(n, ROWS, epsilon, DELTA) / n for epsilon in (0.1, 1.0)]
         facts.append([case.name, n, case.graph.steps.size, case.source, *shares])
         results.append((case, scores(case, epsilons, repeats, setting.secrets(case.name))))
     shown = ("share in a sketch, epsilon 0.1", "epsilon 1")

@@ -15,14 +15,14 @@ import planning
 import profiles
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from planning import lemma_two, promise
-from sfumato.forecast import Shape, fixed_level, fresh_levels
-from sfumato.guarantee import Guarantee
-from sfumato.moments import Geometry, NoiseLaw, distance_variance
-from sfumato.pictures import draw_feasible, draw_plan
-from sfumato.planner import plan
-from sfumato.regions import feasible_epsilon, published_epsilon
-from sfumato.rowwise import SketchErrors
-from sfumato.scales import ScalesPlan, plan_scales
+from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.planning.forecast import Shape, fixed_level, fresh_levels
+from sfumato.planning.per_record import SketchErrors
+from sfumato.planning.planner import plan
+from sfumato.planning.regions import feasible_epsilon, published_epsilon
+from sfumato.planning.scales import ScalesPlan, plan_scales
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.report.plots import draw_feasible, draw_plan
 from simulation import Floats, pieces, quantile, root_mean_square
 
 # ---- Figure 1 -------------------------------------------------------------------------------------------------------

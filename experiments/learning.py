@@ -16,10 +16,10 @@ import rivals
 from learning_tasks import LABEL, MOST_LEARNT, Lesson, Scores, Task, Trial, judged, nothing_learnt
 from page import Cell, Measured, Setting, Table
 from rivals import DELTA, Teacher
-from sfumato import mixture
-from sfumato.guarantee import Guarantee
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.pipeline import release
+from sfumato.estimation import gaussians
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.release import release
+from sfumato.privacy.guarantee import Guarantee
 
 EPSILONS = (1.0, 0.1)
 NO_NOISE = 1e5
@@ -169,7 +169,7 @@ def ours(trial: Trial, **changed: Any) -> Lesson:
 def unbounded(trial: Trial, **changed: Any) -> Lesson:
     """The same, but labels that the model puts beyond their bounds stay there."""
     found = made(trial, **changed)
-    drawn, _ = mixture.sample(found.model().components, MOST_LEARNT, trial.rng)
+    drawn, _ = gaussians.sample(found.model().components, MOST_LEARNT, trial.rng)
     low, high = trial.task.label_bounds
     labels = low + (drawn[:, -1] + 1) / 2 * (high - low)
     return Lesson(drawn[:, :-1], labels, found.transform(trial.task.table(trial.tested)))

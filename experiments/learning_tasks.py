@@ -27,9 +27,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sfumato.columns import Category, Real
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.randomness.secret import Secret
+from sfumato.tables.columns import Category, Real
+from sfumato.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]

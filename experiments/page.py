@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.secret import Secret
+from sfumato.randomness.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)

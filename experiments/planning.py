@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from page import Measured, Part, Setting, Table
-from sfumato.calibration import calibrate
-from sfumato.columns import Flag
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Change, Guarantee
+from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
-from sfumato.moments import Geometry, NoiseLaw, distance_variance
-from sfumato.option import Option
-from sfumato.pipeline import release
-from sfumato.planner import plan
-from sfumato.rowwise import SketchErrors
-from sfumato.schema import Schema
+from sfumato.pipeline.release import release
+from sfumato.planning.option import Option
+from sfumato.planning.per_record import SketchErrors
+from sfumato.planning.planner import plan
+from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.tables.columns import Flag
+from sfumato.tables.schema import Schema
 from simulation import Pieces, pieces, root_mean_square
 
 Floats = NDArray[np.float64]

@@ -12,18 +12,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from page import Measured, Part, Picture, Setting, Table
-from sfumato.columns import Flag
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Guarantee
-from sfumato.mechanism import Recipe
+from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.pictures import figure
-from sfumato.pipeline import release
-from sfumato.planner import plan
-from sfumato.schema import Schema
+from sfumato.pipeline.release import release
+from sfumato.planning.planner import plan
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.report.plots import figure
+from sfumato.tables.columns import Flag
+from sfumato.tables.schema import Schema
 
 Bits = NDArray[np.int8]
 Curves: TypeAlias = dict[str, list[tuple[Measured, Measured]]]  # recall and error, one for each epsilon

@@ -15,21 +15,21 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from page import Experiment, Measured, Part, Picture, Setting, Table
-from sfumato.calibration import calibrate
-from sfumato.columns import Category, Flag, Real
-from sfumato.domain import Domain
+from sfumato.answering.counting import Counting, histogram_counts
+from sfumato.answering.median import Median
+from sfumato.answering.multiplicative_weights import Weights
+from sfumato.answering.mwem import MWEM, suggested_rounds
+from sfumato.answering.workload import questions
 from sfumato.errors import ExhaustedError
-from sfumato.guarantee import Guarantee
-from sfumato.mechanisms.counting import Counting, histogram_counts
-from sfumato.mechanisms.median import Median
-from sfumato.mechanisms.mwem import MWEM, suggested_rounds
-from sfumato.mechanisms.weights import Weights
-from sfumato.mechanisms.workload import questions
-from sfumato.pictures import figure
-from sfumato.rows import TableRows
-from sfumato.schema import Schema
-from sfumato.secret import Secret
-from sfumato.tables import open_table
+from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.queries.domain import Domain
+from sfumato.randomness.secret import Secret
+from sfumato.report.plots import figure
+from sfumato.tables.blocks import TableRows
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
+from sfumato.tables.sources import open_table
 
 Floats: TypeAlias = NDArray[np.float64]
 Queries: TypeAlias = NDArray[np.bool_]

@@ -34,20 +34,20 @@ from learning_tasks import (
     Trial,
     group_scores,
 )
-from sfumato import noise
-from sfumato.calibration import least_level
-from sfumato.choices import respond
-from sfumato.guarantee import Change, Guarantee
-from sfumato.loss import Gaussian
-from sfumato.mechanism import Recipe
+from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.pipeline import release
-from sfumato.projection import Projection
-from sfumato.schema import Schema
-from sfumato.secret import Words
-from sfumato.selecting import exponential
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.release import release
+from sfumato.privacy.calibration import least_level
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.privacy.losses import Gaussian
+from sfumato.projection.projection import Projection
+from sfumato.randomness import noise
+from sfumato.randomness.private_selection import exponential
+from sfumato.randomness.randomized_choice import respond
+from sfumato.randomness.secret import Words
+from sfumato.tables.schema import Schema
 
 Teacher = Callable[[Trial], Lesson]
 

@@ -13,15 +13,15 @@ from attacks import curve_table, merged, repeated
 from learning import PUBLISHED, REAL, Found, Line, few, guess, learnt, measure, ours, prose, table
 from learning_tasks import LABEL, Floats, Lesson, Task, accuracy, blog, diabetes, digits, learner, mnist, sports
 from page import Measured, Part, Picture, Setting, Table
-from sfumato.audit import membership, targets
-from sfumato.audit.membership import Game
-from sfumato.audit.success import Curve
-from sfumato.audit.targets import Case, Secrets
-from sfumato.guarantee import Guarantee
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.pictures import figure
-from sfumato.pipeline import release
-from sfumato.secret import Secret
+from sfumato.attacks import example_data, membership
+from sfumato.attacks.curves import Curve
+from sfumato.attacks.example_data import Case, Secrets
+from sfumato.attacks.membership import Game
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.release import release
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness.secret import Secret
+from sfumato.report.plots import figure
 
 LAPLACE, GAUSSIAN = "ours, Laplace noise", "ours, Gaussian noise"
 COLOURS = {PUBLISHED: "#c8553d", LAPLACE: "#2a9d5c", GAUSSIAN: "#1b6ca8"}
@@ -106,7 +106,7 @@ def _case(setting: Setting) -> tuple[Case, str, str]:
     """Records, what their label is called, and what is to be said of them."""
     there = setting.file("dsa_sports.parquet")
     if there is None:
-        return targets.digits(), "digit", "Digits stand in."
+        return example_data.digits(), "digit", "Digits stand in."
     task = sports(there.parent, moving=True)
     some = setting.rng("records").choice(len(task.columns), 12_000, replace=False)
     told = "dsa_sports stands in for REALDISP, with two classes as in Table 4; 1,000 of its rows make a release."

@@ -9,22 +9,22 @@ from sklearn.datasets import load_digits
 
 import graphs
 from page import Cell, Experiment, Measured, Part, Picture, Setting, Table
-from sfumato import spread
-from sfumato.calibration import calibrate, least_level
-from sfumato.columns import Category, Real
-from sfumato.domain import Domain
+from sfumato.answering.multiplicative_weights import Weights
 from sfumato.errors import ExhaustedError
-from sfumato.guarantee import Change, Guarantee
-from sfumato.loss import ChiSquare, Gaussian
 from sfumato.mechanisms.covariance import Covariance
-from sfumato.mechanisms.graph import GraphSketch
-from sfumato.mechanisms.pairs import EdgeResponse
+from sfumato.mechanisms.graph_pairs import EdgeResponse
+from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.weights import Weights
-from sfumato.pictures import figure
-from sfumato.pipeline import release
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.pipeline.release import release
+from sfumato.planning import covariance_options
+from sfumato.privacy.calibration import calibrate, least_level
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.privacy.losses import ChiSquare, Gaussian
+from sfumato.queries.domain import Domain
+from sfumato.randomness.secret import Secret
+from sfumato.report.plots import figure
+from sfumato.tables.columns import Category, Real
+from sfumato.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 EPSILON, DELTA, ROWS = 1.0, 1e-6, 119
@@ -213,7 +213,7 @@ def differences(setting: Setting) -> Iterator[Part]:
     repeats, rows = setting.often(12, 6), digits()
     yield DIFFERENCES.format(repeats=repeats)
     scatter = np.linalg.eigvalsh(rows.T @ rows)
-    ridge = spread.ridge(ROWS, EPSILON, DELTA, neighbours="replace", centred=False)
+    ridge = covariance_options.ridge(ROWS, EPSILON, DELTA, neighbours="replace", centred=False)
     bare = ChiSquare(rows=ROWS, ratio=1 / max(float(scatter[0]), 1e-9), neighbours="add-remove").delta(EPSILON)
     table: list[list[Cell]] = [
         ["noise addition", "noise on each number, one record (R = 2)", _noise(2.0), 0.0],

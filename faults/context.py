@@ -5,12 +5,12 @@ import multiprocessing
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        "sfumato.pipeline",
+        "sfumato.pipeline.release",
         "sfumato.mechanisms.sketch",
-        "sfumato.session",
+        "sfumato.pipeline.session",
         "sfumato.releases.loading",
-        "sfumato.commands.releasing",
-        "sfumato.commands.answering",
+        "sfumato.commands.release",
+        "sfumato.commands.ask",
         "dp_accounting.pld.privacy_loss_distribution",
         "sqlalchemy.dialects.sqlite.pysqlite",
         "sqlalchemy.dialects.postgresql.psycopg",

@@ -14,7 +14,7 @@ import psycopg
 from faults.server import Server
 from faults.steps import SIGNALS, Plan
 from sfumato.errors import LedgerError
-from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Ledger
 
 _PAUSE = 0.3  # seconds, at most
 _PATIENCE = 10.0  # for a process to be stopped

@@ -16,22 +16,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato import cli
-from sfumato.columns import Flag
+from sfumato.engines.processes import Processes
 from sfumato.errors import SfumatoError
-from sfumato.guarantee import Guarantee
-from sfumato.ledger import Ledger
-from sfumato.mechanism import Recipe
+from sfumato.ledger.ledger import Ledger
+from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
-from sfumato.mechanisms.pairs import EdgeResponse
+from sfumato.mechanisms.graph_pairs import EdgeResponse
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.pipeline import release, release_to
-from sfumato.processes import Processes
-from sfumato.schema import Schema
-from sfumato.session import Session
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.release import release, release_to
+from sfumato.pipeline.session import Session
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.tables.columns import Flag
+from sfumato.tables.schema import Schema
 
 EPSILON = 1.0
 ROWS = np.random.default_rng(1).random((200, 8))

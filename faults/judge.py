@@ -21,9 +21,9 @@ from typing import Any
 
 from faults.jobs import EPSILON, Job
 from faults.steps import DREW, ENDED, RESERVED, Step
-from sfumato.budget import Spent
 from sfumato.errors import LedgerError, SfumatoError
-from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.state import Spent
 from sfumato.releases.loading import load
 
 COUNTS = ("lost", "twice", "partial", "uncharged", "untrue", "hung")

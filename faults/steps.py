@@ -20,10 +20,10 @@ import psycopg
 from sqlalchemy.engine.default import DefaultDialect
 
 from faults import disk
-from sfumato import storage
-from sfumato.journal import Journal
-from sfumato.ledger import Account, Reservation
-from sfumato.secret import Secret
+from sfumato.fileformat import release_folder
+from sfumato.ledger.journal import Journal
+from sfumato.ledger.ledger import Account, Reservation
+from sfumato.randomness.secret import Secret
 
 MOMENT, FELT, DREW, ENDED, RESERVED = "the moment", "felt", "drew", "ended", "reserved"
 PHASES = ("before reserve", "reserve to draw", "draw to rename", "rename to commit", "after")
@@ -150,8 +150,8 @@ def watch(teller: Teller) -> None:
     around(DefaultDialect, "do_commit", sealing)
     around(Reservation, "draw", drawing)
     around(Secret, "words", None, lambda _: teller.drew())
-    around(storage, "write_part", told("writing rows"), told("rows written"))
-    around(storage, "finish", told("finishing"), told("finished"))
+    around(release_folder, "write_part", told("writing rows"), told("rows written"))
+    around(release_folder, "finish", told("finishing"), told("finished"))
     around(os, "fsync", told("syncing"))
     around(Path, "rename", told("renaming"), told("renamed"))
     around(Reservation, "commit", told("committing"), told("committed"))

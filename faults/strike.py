@@ -18,7 +18,7 @@ from faults.jobs import JOBS, Job, Place
 from faults.judge import Verdict, Witness, judge, judge_robbed
 from faults.server import Server
 from faults.steps import ENDED, FELT, HELD, MOMENT, RESERVED, SIGNALS, Plan, Step, phase
-from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Ledger
 
 _PATIENCE = 120.0  # seconds for one job, whatever is done to it
 _OVERTAKEN = 20.0  # seconds for others to overtake one that is stopped

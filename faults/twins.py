@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfumato import ledger as ledgers
-from sfumato import storage
 from sfumato.errors import LedgerError
-from sfumato.ledger import Account, Ledger, Reservation
+from sfumato.fileformat import release_folder
+from sfumato.ledger import ledger as ledgers
+from sfumato.ledger.ledger import Account, Ledger, Reservation
 
 
 def draws_unrecorded() -> None:
@@ -25,7 +25,7 @@ def draws_unrecorded() -> None:
 
 def commits_first() -> None:
     """A release is committed before its folder has its name."""
-    reserve, finish, commit = Account.reserve, storage.finish, Reservation.commit
+    reserve, finish, commit = Account.reserve, release_folder.finish, Reservation.commit
     made: list[Reservation] = []
 
     def reserved(self: Account, request: Any) -> Reservation:
@@ -37,7 +37,7 @@ def commits_first() -> None:
         commit(made[-1], manifest)
         return manifest
 
-    Account.reserve, storage.finish = reserved, finished
+    Account.reserve, release_folder.finish = reserved, finished
     Reservation.commit = lambda *_: None
     Reservation.ready = lambda _: None  # it would find out that this cannot be committed any more
 
@@ -50,7 +50,7 @@ def writes_in_place() -> None:
         path.mkdir()
         yield path
 
-    storage.new_folder = folder
+    release_folder.new_folder = folder
 
 
 def reserves_again() -> None:

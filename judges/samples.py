@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import sfumato as sf
-from sfumato.secret import Secret
+from sfumato.randomness.secret import Secret
 
 Floats = NDArray[np.float64]
 Scores = tuple[Floats, Floats]

@@ -17,18 +17,18 @@ from typing import Any
 import forking
 
 TESTS = forking.ROOT / "tests"
-ELSEWHERE = (  # tests of what stands around these modules: pages, studio, files, plans, estimates, experiments
-    *("answers", "ask_command", "attacks", "auditing", "browser", "cli", "commands", "coverage", "crashes", "csvfile"),
-    *("docs", "edges", "estimate", "euclidean", "experiments", "exploring", "imports", "mixture", "mutants"),
-    *("neighbourhood", "planner", "predicates", "processes", "report", "repository", "reproduce", "rows", "schema"),
-    *("sklearn", "spark", "spread", "studio", "tables"),
+CARRYING = (  # the folders of tests that may catch a mutant; the others are of pages, studio, files, plans, estimates
+    *("answering", "audit", "fileformat", "ledger", "mechanisms", "numerics", "pipeline", "privacy", "projection"),
+    *("queries", "randomness", "releases", "tables", "tools"),
 )
+SLOW = {"test_cases.py", "test_mutants.py"}  # audits of everything, and the tests of these tools
 SETUP = " [setup]"
 
 
 def test_files() -> list[Path]:
     """The files of tests that may catch a mutant."""
-    return [p for p in sorted(TESTS.glob("test_*.py")) if not p.stem.removeprefix("test_").startswith(ELSEWHERE)]
+    found = (path for folder in CARRYING for path in sorted((TESTS / folder).rglob("test_*.py")))
+    return [*(path for path in found if path.name not in SLOW), *sorted(TESTS.glob("test_*.py"))]
 
 
 def busy() -> float:
@@ -38,7 +38,12 @@ def busy() -> float:
 
 def own(file: str) -> str:
     """How the names of a module's own tests begin."""
-    return f"tests/test_{Path(file).stem}"
+    return f"tests/{Path(file).parent}/test_{Path(file).stem}"
+
+
+def _name(path: Path) -> str:
+    """The file of tests in one word."""
+    return "-".join(path.relative_to(TESTS).with_suffix("").parts)
 
 
 def digest(paths: Iterable[Path]) -> str:
@@ -95,21 +100,21 @@ class Map:
 
     def gather(self, copy: forking.Copy, say: Any) -> None:
         """Run every file of tests whose map is not known yet."""
-        package = digest(forking.PACKAGE.rglob("*.py")) + digest(set(TESTS.glob("*.py")) - set(TESTS.glob("test_*.py")))
+        package = digest(forking.PACKAGE.rglob("*.py")) + digest([TESTS / "conftest.py", *TESTS.glob("support/*.py")])
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in test_files():
-            kept, key = self.folder / f"{path.stem}.json", package + digest([path])
+            kept, key = self.folder / f"{_name(path)}.json", package + digest([path])
             known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
             if known.get("key") != key:
                 start = time.monotonic()
                 ended = forking.fork(copy, kept.with_suffix(".log"), lambda p=path: self._record(copy, p), limit=1800)
                 if ended.code not in {0, 5}:
-                    say(f"{path.name}: tests fail without any mutant, and are left out: {kept.with_suffix('.log')}")
-                made = self.folder / f"{path.stem}.new"
+                    say(f"{_name(path)}: tests fail without any mutant, and are left out: {kept.with_suffix('.log')}")
+                made = self.folder / f"{_name(path)}.new"
                 known = {"key": key, **json.loads(made.read_text(encoding="utf-8"))}
                 kept.write_text(json.dumps(known), encoding="utf-8")
                 made.unlink()
-                say(f"{path.name}: {len(known.get('seconds', ()))} tests, {time.monotonic() - start:.0f} s")
+                say(f"{_name(path)}: {len(known.get('seconds', ()))} tests, {time.monotonic() - start:.0f} s")
             self._add(known)
 
     def _record(self, copy: forking.Copy, path: Path) -> int:
@@ -126,7 +131,7 @@ class Map:
         for long, name in inside.items():
             lines[name] = {line: [t for t in tests if t] for line, tests in data.contexts_by_lineno(long).items()}
         text = json.dumps({"seconds": recorder.seconds, "lines": lines})
-        (self.folder / f"{path.stem}.new").write_text(text, encoding="utf-8")
+        (self.folder / f"{_name(path)}.new").write_text(text, encoding="utf-8")
         return code
 
     def _add(self, known: dict[str, Any]) -> None:

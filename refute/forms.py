@@ -15,8 +15,8 @@ import pyarrow as pa
 import scipy
 
 from refute.schemas import Row
-from sfumato.columns import Category, DataColumn, Flag, Real
-from sfumato.schema import Schema
+from sfumato.tables.columns import Category, DataColumn, Flag, Real
+from sfumato.tables.schema import Schema
 
 
 class UnstorableError(Exception):

@@ -15,14 +15,14 @@ from refute.luck import chance, pick
 from refute.released import fault_of, side_by_side
 from refute.schemas import DELTAS, EPSILONS
 from refute.search import Measured, SkippedError, brief, terms_of
-from sfumato.audit import recording
-from sfumato.audit.allowed import allowed, moves, row_covariance, stretch
-from sfumato.audit.recording import Tape
-from sfumato.edges import open_edges
+from sfumato.audit import recorder
+from sfumato.audit.claimed_moves import allowed, moves, row_covariance, stretch
+from sfumato.audit.recorder import Tape
 from sfumato.errors import SfumatoError
-from sfumato.guarantee import Guarantee, Neighbours
-from sfumato.mechanisms.graph import GraphSketch, PreparedGraphSketch
-from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
+from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
+from sfumato.mechanisms.graph_sketch import GraphSketch, PreparedGraphSketch
+from sfumato.privacy.guarantee import Guarantee, Neighbours
+from sfumato.tables.edges import open_edges
 
 Lines = tuple[tuple[float, float, float], ...]
 
@@ -106,7 +106,7 @@ class Graphs:
             return self._stretched(pair)
         tape = Tape()
         again = tape.replay()
-        with recording.running():
+        with recorder.running():
             results = [self._run(lines, t) for lines, t in zip(pair.tables, (tape, again), strict=True)]
         if all(isinstance(one, SfumatoError) for one in results) and repr(results[0]) == repr(results[1]):
             raise SkippedError
@@ -119,7 +119,7 @@ class Graphs:
 
     def _run(self, lines: Lines, tape: Tape) -> int | Exception:
         try:
-            published = self.prepared.run(open_edges(self._stored(lines)), self.level, recording.secret(tape))
+            published = self.prepared.run(open_edges(self._stored(lines)), self.level, recorder.secret(tape))
             return sum(1 for _ in published.blocks)
         except Exception as error:  # noqa: BLE001 - one that is not of the package's own is a finding
             return error

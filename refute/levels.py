@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.calibration import calibrate
-from sfumato.guarantee import Guarantee
-from sfumato.loss import Composed, _pure_epsilon
+from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Composed, _pure_epsilon
 
 _KNOWN: dict[Any, float] = {}
 

@@ -13,16 +13,16 @@ from refute.pairs import Neighbourhood
 from refute.released import Released, contest, family_of, public_seed
 from refute.schemas import Terms
 from refute.search import Line
-from sfumato.columns import Category, Real
-from sfumato.guarantee import Change, Guarantee
-from sfumato.mechanisms.chosen import ChosenSketch
+from sfumato.mechanisms.chosen_sketch import ChosenSketch
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.schema import Schema
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.tables.columns import Category, Real
+from sfumato.tables.schema import Schema
 
 Drawn = Callable[..., Any]
 

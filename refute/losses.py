@@ -18,9 +18,9 @@ import numpy as np
 import scipy
 from flint import arb
 
-from sfumato.audit.recording import Draw
-from sfumato.ball import precision
-from sfumato.guarantee import Guarantee
+from sfumato.audit.recorder import Draw
+from sfumato.numerics.balls import precision
+from sfumato.privacy.guarantee import Guarantee
 
 Numbers = np.ndarray
 Given, Result = ParamSpec("Given"), TypeVar("Result")

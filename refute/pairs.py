@@ -13,9 +13,9 @@ from numpy.random import Generator
 from refute import schemas
 from refute.luck import chance, pick
 from refute.schemas import Row
-from sfumato.columns import Category, DataColumn, Flag, Real
-from sfumato.guarantee import Change, Guarantee
-from sfumato.schema import Schema
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.tables.columns import Category, DataColumn, Flag, Real
+from sfumato.tables.schema import Schema
 
 _TRUTHS = {"no": False, "yes": True}
 

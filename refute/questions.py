@@ -23,20 +23,20 @@ from refute.released import Storage, both, fault_of, side_by_side
 from refute.schemas import EPSILONS, Row, Terms
 from refute.search import Measured, brief, terms_of
 from refute.steering import Steered
-from sfumato.audit import recording
-from sfumato.columns import Real
-from sfumato.domain import Domain
+from sfumato.answering.counting import Counting
+from sfumato.answering.median import Median
+from sfumato.answering.multiplicative_weights import Weights
+from sfumato.answering.mwem import MWEM
+from sfumato.answering.sparse_vector import Scales, SparseVector
+from sfumato.answering.workload import marginals
+from sfumato.answering.workload import questions as single
+from sfumato.audit import recorder
 from sfumato.errors import ExhaustedError
-from sfumato.guarantee import Guarantee, Neighbours
-from sfumato.mechanisms.counting import Counting
-from sfumato.mechanisms.median import Median
-from sfumato.mechanisms.mwem import MWEM
-from sfumato.mechanisms.threshold import Scales, SparseVector
-from sfumato.mechanisms.weights import Weights
-from sfumato.mechanisms.workload import marginals
-from sfumato.mechanisms.workload import questions as single
-from sfumato.rows import Rows
-from sfumato.secret import Secret
+from sfumato.privacy.guarantee import Guarantee, Neighbours
+from sfumato.queries.domain import Domain
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Rows
+from sfumato.tables.columns import Real
 
 _COMPARED = ("comparison", "threshold")
 _STEERED = ("comparison", "selected partition")
@@ -104,13 +104,13 @@ class Asked:
         """Ask both the same, with the same answers, and add up what these tell."""
         tape = Steered(outcome=pair.outcome, stages=_STEERED)
         again = tape.replay()
-        secrets = iter([recording.secret(tape, pair.outcome), recording.secret(again, pair.outcome)])
+        secrets = iter([recorder.secret(tape, pair.outcome), recorder.secret(again, pair.outcome)])
 
         def run(table: list[Row], folder: Path) -> Seen:
             rows = self.storage.rows(self.around.schema, table, 1, folder)
             return self.run(rows, self.level, next(secrets))
 
-        with recording.running():
+        with recorder.running():
             results = both(pair, run)
         if fault := fault_of(results, tape, again):
             return Measured(fault=fault)

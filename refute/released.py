@@ -18,18 +18,18 @@ from refute.pairs import Neighbourhood, Pair
 from refute.schemas import Row, Terms
 from refute.search import Measured, SkippedError, brief, terms_of
 from refute.steering import Steered
-from sfumato.audit import recording
-from sfumato.audit.allowed import allowed, moves, row_covariance, stretch
-from sfumato.audit.recording import Draw, Tape
-from sfumato.columns import DataColumn, Flag, Real
+from sfumato.audit import recorder
+from sfumato.audit.claimed_moves import allowed, moves, row_covariance, stretch
+from sfumato.audit.recorder import Draw, Tape
 from sfumato.errors import SfumatoError
-from sfumato.guarantee import Guarantee
-from sfumato.lattice import InputGrid
 from sfumato.mechanisms.covariance import COUNT_SHARE, PreparedScatterSketch
 from sfumato.mechanisms.sketch import PreparedSketch
-from sfumato.rows import Blocks, LocalRows, Piecewise
-from sfumato.schema import Schema
-from sfumato.tables import open_table
+from sfumato.numerics.lattice import InputGrid
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.tables.blocks import Blocks, LocalRows, Piecewise
+from sfumato.tables.columns import DataColumn, Flag, Real
+from sfumato.tables.schema import Schema
+from sfumato.tables.sources import open_table
 
 _EARLY = ("second moment", "synthetic mean", "dimension")  # stages that others go on from
 
@@ -140,13 +140,13 @@ class Released:
             return self._stretched(pair)
         tape = Steered(outcome=pair.outcome, stages=_EARLY)
         again = tape.replay()
-        secrets = iter([recording.secret(tape), recording.secret(again)])
+        secrets = iter([recorder.secret(tape), recorder.secret(again)])
 
         def run(table: list[Row], folder: Path) -> int:
             published = self.prepared.run(self._rows(table, folder), self.level, next(secrets))
             return sum(1 for _ in published.blocks)
 
-        with recording.running():
+        with recorder.running():
             results = both(pair, run)
         if fault := fault_of(results, tape, again):
             return Measured(fault=fault)

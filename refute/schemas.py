@@ -7,9 +7,9 @@ from typing import Any
 from numpy.random import Generator
 
 from refute.luck import chance, pick
-from sfumato.columns import Category, DataColumn, Flag, Real
-from sfumato.guarantee import Change, Guarantee, Neighbours
-from sfumato.schema import Schema
+from sfumato.privacy.guarantee import Change, Guarantee, Neighbours
+from sfumato.tables.columns import Category, DataColumn, Flag, Real
+from sfumato.tables.schema import Schema
 
 Row = tuple[Any, ...]
 

@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from refute.luck import chance
 from sfumato.errors import SfumatoError
-from sfumato.guarantee import Guarantee
+from sfumato.privacy.guarantee import Guarantee
 
 _DRAWN, _CLIMBED = 14, 14  # pairs of a contest that are drawn, and steps of the climb from the worst of them
 

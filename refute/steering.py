@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from refute.luck import chance, pick
-from sfumato.audit.recording import Draw, Integers, Tape
+from sfumato.audit.recorder import Draw, Integers, Tape
 
 _FAR = 1 << 40
 

@@ -12,23 +12,23 @@ from unittest import mock
 import numpy as np
 
 from refute import levels
-from sfumato import cells, edges
-from sfumato.directions import Frame
-from sfumato.guarantee import Guarantee
-from sfumato.lattice import InputGrid
+from sfumato.answering.counting import PreparedCounting
+from sfumato.answering.median import PreparedMedian
+from sfumato.answering.multiplicative_weights import PreparedWeights
+from sfumato.answering.mwem import PreparedMWEM
+from sfumato.answering.sparse_vector import Scales
 from sfumato.mechanisms import responses
-from sfumato.mechanisms.counting import PreparedCounting
 from sfumato.mechanisms.covariance import PreparedScatterSketch
 from sfumato.mechanisms.distances import PreparedDistances, SquareGrid
-from sfumato.mechanisms.median import PreparedMedian
-from sfumato.mechanisms.mwem import PreparedMWEM
 from sfumato.mechanisms.second_moment import CentredGrid
-from sfumato.mechanisms.stages import MeanStage, MomentStage
-from sfumato.mechanisms.threshold import Scales
-from sfumato.mechanisms.weights import PreparedWeights
-from sfumato.projection import LatticeProjection
-from sfumato.schema import Schema
-from sfumato.windows import doubles
+from sfumato.mechanisms.synthetic.stages import MeanStage, MomentStage
+from sfumato.numerics.lattice import InputGrid
+from sfumato.numerics.lazy_columns import doubles
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.projection.projection import LatticeProjection
+from sfumato.projection.unit_ball import Frame
+from sfumato.tables import cells, edges
+from sfumato.tables.schema import Schema
 
 Context = contextlib.AbstractContextManager[Any]
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from faults.server import Server, programs
-from sfumato.ledger import Ledger
-from spending import pure
+from sfumato.ledger.ledger import Ledger
+from support.spending import pure
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -31,7 +31,7 @@ def public_seeds(monkeypatch):
 def repeated_keys(monkeypatch):
     """Keys of releases without a testing secret: another one for each release, and the same ones in every run."""
     keys = random.Random(0).randbytes  # noqa: S311 - nobody is protected here
-    monkeypatch.setattr("sfumato.secret.os", SimpleNamespace(urandom=keys))
+    monkeypatch.setattr("sfumato.randomness.secret.os", SimpleNamespace(urandom=keys))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from golden import CASES, FOLDER, answers, made
+from support.golden import CASES, FOLDER, answers, made
 
 IN_DOUBLES = (
     "components",
@@ -40,6 +40,10 @@ def test_answers_under_one_key_are_those_of_the_first_version():
     before, now = json.loads((FOLDER / "answers.json").read_text()), answers()
     assert now["ask"] == before["ask"]
     assert {k: pytest.approx(v) for k, v in before.items()} == now
+
+
+def test_every_case_was_kept():
+    assert {f"{name}.release" for name in CASES} <= {folder.name for folder in FOLDER.glob("*.release")}
 
 
 @pytest.mark.parametrize("folder", sorted(FOLDER.glob("*.release")), ids=lambda folder: folder.name)

@@ -1,73 +1,75 @@
-"""Imports point one way: each module may import only those listed before it."""
+"""Imports point one way: each package and module may import only those listed before it."""
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "sfumato"
+from support.sources import MODULES, PATHS, ROOT, SOURCE, imported_modules, module_of
+
+MOST_MODULES = 15
 
 
 def listed_order():
+    """The modules as the page lists them, dotted: those of a package stand indented below its name."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     block = re.search(r"```\nsrc/sfumato/\n(.*?)```", text, re.DOTALL)
     assert block, "docs/architecture.md must list the modules"
-    return [line.split()[0].removesuffix(".py") for line in block.group(1).splitlines() if line.startswith("  ")]
-
-
-def imported_modules(source):
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide their direction"
-            if node.module == "sfumato":
-                yield from (f"sfumato.{alias.name}" for alias in node.names)
-            else:
-                yield node.module
+    package, order = "", []
+    for line in block.group(1).splitlines():
+        name = line.split()[0]
+        if name.endswith("/"):
+            package = name.replace("/", ".")
+            order.append(package.removesuffix("."))
+        else:
+            order.append((package if line.startswith("    ") else "") + name.removesuffix(".py"))
+    return order
 
 
 def wrong_imports(name, source, order):
-    allowed = {entry.removesuffix("/") for entry in order[: order.index(name)]} - {"__init__"}
-    allowed |= {name.removesuffix("/")} if name.endswith("/") else set()
-    own = [m for m in imported_modules(source) if m == "sfumato" or m.startswith("sfumato.")]
-    return [m for m in own if m.removeprefix("sfumato.").split(".")[0] not in allowed]
+    allowed = set(order[: order.index(name)]) - {"__init__"}
+    return [module for module in imported_modules(source) if module not in allowed]
 
 
 def test_every_module_is_listed_once_in_the_architecture():
-    packages = [p.parent.name + "/" for p in SOURCE.glob("*/__init__.py")]
-    assert sorted(listed_order()) == sorted([*(p.stem for p in SOURCE.glob("*.py")), *packages])
+    assert sorted(listed_order()) == sorted(MODULES)
 
 
-def room(path):
-    """The entry of the list that a file belongs to: itself, or its folder."""
-    return path.stem if path.parent == SOURCE else path.parent.name + "/"
-
-
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", PATHS, ids=module_of)
 def test_imports_point_up_the_list(path):
-    assert wrong_imports(room(path), path.read_text(), listed_order()) == []
+    assert wrong_imports(module_of(path), path.read_text(), listed_order()) == []
 
 
 @pytest.mark.parametrize(
-    "line", ["from sfumato import loss", "import sfumato.loss", "from sfumato.loss import Pure", "import sfumato"]
+    "line",
+    [
+        "from sfumato.privacy import losses",
+        "import sfumato.privacy.losses",
+        "from sfumato.privacy.losses import Pure",
+        "from sfumato.tables.schema import Schema",
+        "import sfumato",
+    ],
 )
 def test_a_wrong_import_is_seen(line):
-    assert wrong_imports("guarantee", line, listed_order())
+    assert wrong_imports("privacy.guarantee", line, listed_order())
+
+
+@pytest.mark.parametrize("package", sorted({p.parent for p in PATHS}), ids=lambda p: p.name)
+def test_a_package_has_a_sentence_and_few_modules(package):
+    source = (package / "__init__.py").read_text()
+    assert ast.get_docstring(ast.parse(source))
+    assert len([path for path in PATHS if path.parent == package and path.name != "__init__.py"]) <= MOST_MODULES
 
 
 def test_the_analysts_path_imports_no_mechanism():
     """Loading and asking must work where nothing can be released."""
-    reached, todo = set(), ["releases"]
+    reached, todo = set(), [module for module in MODULES if module.startswith("releases.")]
     while todo:
         module = todo.pop()
         if module not in reached:
             reached.add(module)
-            files = (SOURCE / module).glob("*.py") if (SOURCE / module).is_dir() else [SOURCE / f"{module}.py"]
-            own = [m for f in files for m in imported_modules(f.read_text()) if m.startswith("sfumato.")]
-            todo += [m.removeprefix("sfumato.").split(".")[0] for m in own]
-    assert reached.isdisjoint(
-        {"mechanism", "mechanisms", "pipeline", "noise", "secret", "projection", "calibration", "loss"}
-    )
+            file = SOURCE / f"{module.replace('.', '/')}.py"
+            todo += imported_modules(file.read_text()) if file.exists() else []
+    packages = {module.split(".")[0] for module in reached}
+    assert packages.isdisjoint({"mechanisms", "answering", "pipeline", "randomness", "ledger", "engines"})
+    assert reached.isdisjoint({"projection.projection", "privacy.calibration", "privacy.losses"})

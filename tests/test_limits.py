@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from sfumato import choices, noise, secret, selecting
-from sfumato.edges import open_edges
 from sfumato.errors import LedgerError, ParameterError
-from sfumato.guarantee import Guarantee
-from sfumato.lattice import InputGrid, Total
-from sfumato.ledger import Ledger
-from sfumato.loss import Composed, Gaussian, Responses
-from sfumato.mechanisms import graph
+from sfumato.ledger.ledger import Ledger
+from sfumato.mechanisms import graph_sketch
 from sfumato.mechanisms.covariance import Covariance
-from sfumato.mechanisms.graph import GraphSketch
-from sfumato.mechanisms.pairs import LARGEST_VERTICES, EdgeNoise
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.mechanisms.graph_pairs import LARGEST_VERTICES, EdgeNoise
+from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.numerics.lattice import InputGrid, Total
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Composed, Gaussian, Responses
+from sfumato.randomness import noise, private_selection, randomized_choice, secret
+from sfumato.randomness.secret import Secret
+from sfumato.tables.edges import open_edges
+from sfumato.tables.schema import Schema
 
 WORDS = Secret.for_testing(5)
 
@@ -40,10 +40,10 @@ def test_long_draws_are_those_of_short_ones():
 def test_randomized_response_has_its_range_of_epsilon(epsilon, allowed):
     codes = np.zeros(3, np.int64)
     if allowed:
-        assert choices.respond(WORDS.words("r"), codes, 3, epsilon).shape == (3,)
+        assert randomized_choice.respond(WORDS.words("r"), codes, 3, epsilon).shape == (3,)
     else:
         with pytest.raises(ParameterError, match="epsilon"):
-            choices.respond(WORDS.words("r"), codes, 3, epsilon)
+            randomized_choice.respond(WORDS.words("r"), codes, 3, epsilon)
 
 
 @pytest.mark.parametrize("scale", [2.0**-10, 2.0**40])
@@ -57,10 +57,10 @@ def test_noise_has_its_range_of_scales(scale):
 
 @pytest.mark.parametrize("method", ["exponential", "permute-and-flip", "noisy-max"])
 def test_one_score_alone_is_selected(method):
-    found = selecting.select(WORDS.words("s"), [5], epsilon=1.0, sensitivity=1, method=method)
+    found = private_selection.select(WORDS.words("s"), [5], epsilon=1.0, sensitivity=1, method=method)
     assert found == 0
     with pytest.raises(ParameterError, match="method"):
-        selecting.select(WORDS.words("s"), [5], epsilon=1.0, sensitivity=1, method="best")
+        private_selection.select(WORDS.words("s"), [5], epsilon=1.0, sensitivity=1, method="best")
 
 
 def test_grids_have_forty_bits_at_most():
@@ -133,6 +133,6 @@ def test_a_graph_that_turns_out_too_large_is_refused_before_it_is_sketched(monke
     """Where the number of vertices is not given, it is known once the edges are read."""
     prepared = GraphSketch(rows=5).prepare(None, Guarantee(epsilon=1.0, delta=1e-3, unit="edge"))
     edges = open_edges(np.array([[0.0, 1.0, 1.0], [2.0, 29.0, 1.0]]))
-    monkeypatch.setattr(graph, "_LARGEST_SKETCH", 149)
+    monkeypatch.setattr(graph_sketch, "_LARGEST_SKETCH", 149)
     with pytest.raises(ParameterError, match="at most 149 numbers"):
         prepared.run(edges, 10.0, Secret.for_testing(1))

@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from sfumato.errors import BudgetError, ParameterError, SchemaError
-from sfumato.guarantee import Guarantee
-from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Ledger
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.sklearn import SketchKMeans, SketchTransformer
 
 FRESH_NOISE = "every transform is a new release with fresh noise, so two calls must not agree"

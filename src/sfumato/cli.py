@@ -20,27 +20,27 @@ from collections.abc import Sequence
 
 from sfumato import plain
 from sfumato.commands import streams
-from sfumato.commands.parsing import Parser
+from sfumato.commands.options import Parser
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
 
 _COMMANDS = {  # and the module that has its options, in the order of the help
-    "schema": "describing",
-    "check": "describing",
-    "plan": "planning",
-    "regions": "planning",
-    "feasible": "planning",
-    "release": "releasing",
-    "show": "asking",
-    "report": "reporting",
-    "estimate": "asking",
-    "ask": "answering",
-    "ledger": "budgeting",
-    "clean": "cleaning",
-    "audit": "auditing",
-    "attack": "attacking",
-    "reproduce": "reproducing",
-    "studio": "studying",
+    "schema": "schema",
+    "check": "schema",
+    "plan": "plan",
+    "regions": "plan",
+    "feasible": "plan",
+    "release": "release",
+    "show": "estimate",
+    "report": "report",
+    "estimate": "estimate",
+    "ask": "ask",
+    "ledger": "ledger",
+    "clean": "clean",
+    "audit": "audit",
+    "attack": "attack",
+    "reproduce": "reproduce",
+    "studio": "studio",
 }
 _READER_GONE = 128 + 13  # what a shell says of a process that SIGPIPE has ended
 _GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most this), M_TRIM_THRESHOLD, M_TOP_PAD
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
         options.own_process = own_process
         _mind_output(needed=getattr(options, "stands", None) is None)
         if own_process:
-            _set_up(releases=options.run.__module__.endswith("releasing"))
+            _set_up(many_blocks=options.many_blocks)
         code: int = options.run(options) or 0
         sys.stdout.flush()
         if (lost := _lost()) is not None:
@@ -173,10 +173,10 @@ def _end(codes: list[int]) -> None:
         os._exit(codes[0])
 
 
-def _set_up(*, releases: bool) -> None:
+def _set_up(*, many_blocks: bool) -> None:
     """Start sooner, and release faster."""
     gc.set_threshold(500_000)  # what is imported is no garbage
-    if releases:  # before NumPy is loaded
+    if many_blocks:  # before NumPy is loaded
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # processes and threads of ours work on blocks; these spin
         if sys.platform == "linux":
             _keep_memory()

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sfumato import neighbourhood, pipeline
-from sfumato.guarantee import Guarantee
+from sfumato.estimation import neighbours
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.projection import Family
-from sfumato.schema import Schema
-
-Floats = NDArray[np.float64]
+from sfumato.numerics.types import Floats
+from sfumato.pipeline import release
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.projection.projection import Family
+from sfumato.tables.schema import Schema
 
 
 class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,7 +42,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         projection: Family = "sparse",
         noise: Literal["laplace", "gaussian"] = "laplace",
         seed: int = 0,
-        ledger: pipeline.Budget = None,
+        ledger: release.Budget = None,
     ) -> None:
         self.n_components = n_components
         self.low = low
@@ -83,7 +83,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
         terms: dict[str, Any] = {"mechanism": self.mechanism_, "guarantee": self.guarantee_, "ledger": self.ledger}
-        made = pipeline.release(rows, schema=self.schema_, **terms)
+        made = release.release(rows, schema=self.schema_, **terms)
         return np.ascontiguousarray(made.array())
 
 
@@ -98,7 +98,7 @@ class SketchKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Find the centres."""
         del y
         rows = validate_data(self, X, reset=True, dtype=np.float64)
-        found = neighbourhood.cluster(rows, self.n_clusters, np.random.default_rng(self.seed))
+        found = neighbours.cluster(rows, self.n_clusters, np.random.default_rng(self.seed))
         self.cluster_centers_, self.labels_ = found.centres, found.labels
         return self
 
@@ -106,5 +106,5 @@ class SketchKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """The nearest centre of each row."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
-        labels, _ = neighbourhood.assign(rows, np.asarray(self.cluster_centers_))
+        labels, _ = neighbours.assign(rows, np.asarray(self.cluster_centers_))
         return labels

@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any
 
 _PUBLIC = {
-    "Effort": "examining",
-    "Finding": "examining",
-    "GreyBox": "comparing",
-    "greybox": "comparing",
+    "Effort": "examine",
+    "Finding": "examine",
+    "GreyBox": "grey_box",
+    "greybox": "grey_box",
     "guesses_bound": "canaries",
     "lower_bound": "bound",
     "one_run": "canaries",

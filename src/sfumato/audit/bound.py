@@ -12,12 +12,10 @@ Guarantee: for a mechanism that keeps its promise, ``lower_bound`` exceeds its e
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from sfumato import check
-
-Floats = NDArray[np.float64]
+from sfumato.numerics.types import Floats
 
 _RAREST = 1e-7  # share of the scores that an event may hold, at least; and so many of them
 _FEWEST = 16

@@ -21,20 +21,20 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sfumato import check
+from sfumato.audit.block_rows import Ready
 from sfumato.audit.bound import Bound
-from sfumato.audit.copies import Ready
-from sfumato.audit.examining import Effort, Finding
-from sfumato.audit.worst import sketch_pair
+from sfumato.audit.examine import Effort, Finding
+from sfumato.audit.worst_pairs import sketch_pair
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Guarantee
-from sfumato.lattice import Floats
-from sfumato.mechanism import Prepared, Recipe
+from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.sketch import PreparedSketch
-from sfumato.pipeline import release
+from sfumato.numerics.types import Floats
+from sfumato.pipeline.release import release
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.sketch import SketchRelease
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.schema import Schema
+from sfumato.tables.schema import Schema
 
 _MANY = 20_000
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02)

@@ -5,24 +5,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.audit.answers import HONEST
 from sfumato.audit.canaries import one_run
-from sfumato.audit.examining import Effort, Finding, Progress, examine
+from sfumato.audit.examine import Effort, Finding, Progress, examine
+from sfumato.audit.query_trials import HONEST
 from sfumato.audit.trials import Method, Trial, trial
-from sfumato.columns import Category, Flag, Real
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Change, Guarantee
-from sfumato.mechanism import Recipe
-from sfumato.mechanisms.chosen import ChosenSketch
+from sfumato.mechanisms.base import Recipe
+from sfumato.mechanisms.chosen_sketch import ChosenSketch
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
-from sfumato.mechanisms.graph import GraphSketch
-from sfumato.mechanisms.pairs import EdgeNoise, EdgeResponse
+from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
+from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.schema import Schema
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 
 EPSILONS = (0.5, 1.0, 4.0)
 DELTA = 0.01  # large, so that the events that matter are seen in a few million samples

@@ -8,7 +8,7 @@ for every input.
 
 import numpy as np
 
-from sfumato.lattice import Floats, Integers
+from sfumato.numerics.types import Floats, Integers
 
 _ENOUGH = 1000  # outputs of a size on either side, before what was not seen counts as impossible
 

@@ -15,15 +15,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.audit.copies import Copies
-from sfumato.audit.recording import Draw
+from sfumato.audit.block_rows import Copies
+from sfumato.audit.recorder import Draw
 from sfumato.audit.trials import Trial, fresh_rows, of_draws
-from sfumato.directions import Turned
-from sfumato.guarantee import Change, Guarantee
-from sfumato.lattice import Floats
-from sfumato.mechanisms.stages import Constants
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.schema import Schema
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.mechanisms.synthetic.stages import Constants
+from sfumato.numerics.types import Floats
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.projection.unit_ball import Turned
+from sfumato.tables.schema import Schema
 
 
 def farthest_rows(columns: int) -> tuple[Floats, Floats]:

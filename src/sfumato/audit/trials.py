@@ -7,7 +7,7 @@ draws                  the draws of one recorded run, each drawn again as often 
                        same scale from the same integers: all that is accounted for, published or not, and its exact
                        likelihood ratio. What depends on an earlier outcome is held at one outcome: the proof of every
                        later stage is for each of them
-learned                many whole runs, and logistic regression on the published numbers (``learned``)
+learned                many whole runs, and logistic regression on the published numbers (``classifier``)
 =====================  ===============================================================================================
 """
 
@@ -19,25 +19,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import choices, noise
-from sfumato.audit import learned
-from sfumato.audit.allowed import row_covariance
-from sfumato.audit.copies import Copies
-from sfumato.audit.recording import Draw
-from sfumato.audit.worst import Pair, recorded_pair, searched_pair, sketch_pair
-from sfumato.calibration import calibrate
-from sfumato.edges import open_edges
-from sfumato.guarantee import Guarantee
-from sfumato.lattice import Floats
-from sfumato.mechanism import Prepared, Recipe
+from sfumato.audit import classifier
+from sfumato.audit.block_rows import Copies
+from sfumato.audit.claimed_moves import row_covariance
+from sfumato.audit.recorder import Draw
+from sfumato.audit.worst_pairs import Pair, recorded_pair, searched_pair, sketch_pair
+from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import PreparedScatterSketch
-from sfumato.mechanisms.graph import GraphSketch, PreparedGraphSketch
-from sfumato.mechanisms.pairs import PreparedEdgeNoise, PreparedEdgeResponse
+from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeResponse
+from sfumato.mechanisms.graph_sketch import GraphSketch, PreparedGraphSketch
 from sfumato.mechanisms.responses import PreparedResponses
 from sfumato.mechanisms.sketch import PreparedSketch
-from sfumato.projection import Projection
-from sfumato.schema import Schema
-from sfumato.secret import Secret, Words
+from sfumato.numerics.types import Floats
+from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.projection.projection import Projection
+from sfumato.randomness import noise, randomized_choice
+from sfumato.randomness.secret import Secret, Words
+from sfumato.tables.edges import open_edges
+from sfumato.tables.schema import Schema
 
 Method = Literal["closed", "draws", "learned", "one run"]
 Sample = Callable[[int, int, Secret], Floats]
@@ -282,13 +282,13 @@ def _redrawn_noise(words: Words, one: Draw, two: Draw, some: Any, side: int, cou
 def _redrawn_answers(words: Words, one: Draw, two: Draw, some: Any, side: int, count: int) -> Floats:
     truths = [draw.fed.ravel()[some] for draw in (one, two)]
     asked = np.repeat(truths[side][:, None], count, axis=1)
-    return one.scale * _agreement(choices.respond(words, asked, one.options, one.scale), *truths)
+    return one.scale * _agreement(randomized_choice.respond(words, asked, one.options, one.scale), *truths)
 
 
 def _redrawn_choice(words: Words, one: Draw, two: Draw, some: Any, side: int, count: int) -> Floats:
     del some
     scores = [draw.fed.tolist() for draw in (one, two)]
-    drawn = [choices.choose(words, scores[side], one.scale, bits=one.options) for _ in range(count)]
+    drawn = [randomized_choice.choose(words, scores[side], one.scale, bits=one.options) for _ in range(count)]
     chances = [one.scale * np.array(s, float) * 2.0**-one.options for s in scores]
     log_chances = [c - np.logaddexp.reduce(c) for c in chances]
     return np.asarray((log_chances[0] - log_chances[1])[drawn])
@@ -315,7 +315,7 @@ def _learned(prepared: Prepared, level: float, pair: Pair) -> Trial:
         return np.concatenate([_summary(blocks), matrix])
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
-        return learned.features(np.array([one(side, key) for key in _keys(secret, count)]))
+        return classifier.features(np.array([one(side, key) for key in _keys(secret, count)]))
 
     return Trial(prepared.guarantee, "learned", sample, 32)
 

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato import check
-
-Floats = NDArray[np.float64]
+from sfumato.numerics.types import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

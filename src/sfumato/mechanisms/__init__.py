@@ -1,1 +1,1 @@
-"""Mechanisms: each is a recipe that is prepared for a schema and a guarantee, calibrated, and then run once."""
+"""Mechanisms that make a release: recipe, preparation, loss, run."""

@@ -20,17 +20,17 @@ import scipy
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Guarantee
-from sfumato.lattice import Floats
-from sfumato.loss import Composed, Gaussian, Laplace, Loss
-from sfumato.manifest import Manifest
-from sfumato.mechanism import Published, check_noise, check_shows_rows
+from sfumato.fileformat.manifest import Manifest
+from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.mechanisms.sketch import Noise, PreparedSketch, Sketch, prepare_given
-from sfumato.projection import Order
-from sfumato.rows import Rows
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.numerics.types import Floats
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
+from sfumato.projection.projection import Order
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Rows
+from sfumato.tables.schema import Schema
 
 _MOST_COLUMNS = 3000
 

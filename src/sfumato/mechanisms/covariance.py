@@ -26,19 +26,22 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from sfumato import check, noise, scatter
-from sfumato.calibration import replaced_guess
+from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.guarantee import Guarantee
-from sfumato.idealized import normals
-from sfumato.lattice import Floats, Total
-from sfumato.loss import ChiSquare, Composed, Gaussian, Laplace, Loss
-from sfumato.manifest import Manifest
-from sfumato.mechanism import Published, check_noise
+from sfumato.estimation import covariances
+from sfumato.fileformat.manifest import Manifest
+from sfumato.mechanisms.base import Published, check_noise
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
-from sfumato.rows import Rows
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.numerics.lattice import Total
+from sfumato.numerics.types import Floats
+from sfumato.privacy.calibration import replaced_guess
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import ChiSquare, Composed, Gaussian, Laplace, Loss
+from sfumato.randomness import noise
+from sfumato.randomness.idealized import normals
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Rows
+from sfumato.tables.schema import Schema
 
 CovarianceNoise = Literal["gaussian", "laplace", "sketch"]
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows beside a sketch
@@ -254,7 +257,7 @@ class PreparedScatterSketch:
 
     def _scatter(self, exact: Total) -> Floats:
         """The sum of (x - m)(x - m)^T in weighted units, m the mean or the public centre."""
-        whole = scatter.square(exact.doubles(), self.grid.dim) * self.grid.step**2
+        whole = covariances.square(exact.doubles(), self.grid.dim) * self.grid.step**2
         moment, sums = whole[:-1, :-1], whole[:-1, -1]
         return moment - np.outer(sums, sums) / max(whole[-1, -1], 1e-300) if self.recipe.centred else moment
 

@@ -17,18 +17,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato import check, euclidean, lattice, noise
+from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Guarantee
-from sfumato.lattice import Floats
-from sfumato.loss import Gaussian, Laplace, Loss
-from sfumato.manifest import Manifest
-from sfumato.mechanism import Published, check_noise, check_shows_rows
+from sfumato.estimation import distance_matrix
+from sfumato.fileformat.manifest import Manifest
+from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.sketch import Noise, effective_change
-from sfumato.projection import Order, check_steps
-from sfumato.rows import Rows
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.numerics import lattice
+from sfumato.numerics.types import Floats
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Gaussian, Laplace, Loss
+from sfumato.projection.projection import Order, check_steps
+from sfumato.randomness import noise
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Rows
+from sfumato.tables.schema import Schema
 
 MOST_ROWS = 20_000  # their triangle has 200 million entries
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid ...
@@ -122,13 +125,13 @@ def _moves(schema: Schema, guarantee: Guarantee, grid: SquareGrid) -> tuple[int,
     the l2 ball of its radius.
     """
     squares, categories = grid.squares, grid.encoding.categories
-    change, box = effective_change(schema, guarantee), int(euclidean.diameter_squared(squares, categories))
+    change, box = effective_change(schema, guarantee), int(distance_matrix.diameter_squared(squares, categories))
     if change.kind == "attribute":
-        one = int(euclidean.one_value_squared(squares, categories))
+        one = int(distance_matrix.one_value_squared(squares, categories))
         return one, one
     if change.kind == "box":
         return box, box
-    diameter = min(math.sqrt(box), grid.steps(euclidean.clip_diameter(schema)))
+    diameter = min(math.sqrt(box), grid.steps(distance_matrix.clip_diameter(schema)))
     assert change.radius is not None
     reach = grid.steps(change.radius)
     one, both = (_farther(moved, diameter, box) for moved in (reach, 2 * reach))
@@ -162,7 +165,7 @@ class PreparedDistances:
         """How many entries have one row, and how many have both rows, among the g of one person: g(n-g), g(g-1)/2."""
         _check_rows(rows)
         group = min(self.guarantee.group, rows)
-        return group * (rows - group), euclidean.pairs(group)
+        return group * (rows - group), distance_matrix.pairs(group)
 
     def shift(self, rows: int) -> int:
         """How many bits the exact distances are coarsened by, so that noise is a good number of steps."""

@@ -23,16 +23,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import choices, responding
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Guarantee
-from sfumato.loss import Loss, Pure, Response, Responses
-from sfumato.manifest import Manifest
-from sfumato.mechanism import Published, check_shows_rows
-from sfumato.responding import Answer, Channel
-from sfumato.rows import Rows
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.estimation import response_law
+from sfumato.estimation.response_law import Answer, Channel
+from sfumato.fileformat.manifest import Manifest
+from sfumato.mechanisms.base import Published, check_shows_rows
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Loss, Pure, Response, Responses
+from sfumato.randomness import randomized_choice
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Rows
+from sfumato.tables.schema import Schema
 
 Codes = NDArray[Any]
 
@@ -49,7 +50,7 @@ class RandomizedResponse:
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedResponses":
         """Check that the promise can be kept, before any data is read."""
         _check_promise(guarantee)
-        answers = responding.answers(schema)
+        answers = response_law.answers(schema)
         _check_schema(schema, answers)
         return PreparedResponses(schema, guarantee, answers, _changed(answers, guarantee))
 
@@ -120,7 +121,7 @@ class PreparedResponses:
 
     def epsilon_per_value(self, level: float) -> float:
         """epsilon0, cut at what can be drawn: beyond that more privacy than asked for is given."""
-        return min(1 / level, choices.LARGEST_EPSILON)
+        return min(1 / level, randomized_choice.LARGEST_EPSILON)
 
     def loss(self, level: float) -> Loss:
         """The loss of a run with epsilon0 = 1 / level for each value."""
@@ -138,7 +139,7 @@ class PreparedResponses:
         Guarantee: as stated at the top, at the loss of ``level``. Every block is brought to valid codes here first.
         """
         each = self.epsilon_per_value(level)
-        if each < choices.SMALLEST_EPSILON:
+        if each < randomized_choice.SMALLEST_EPSILON:
             raise ParameterError(
                 f"epsilon={self.guarantee.epsilon!r} leaves {each:.3g} for each value, which says nothing: "
                 "choose a larger epsilon, fewer columns, or unit='attribute'"
@@ -147,10 +148,10 @@ class PreparedResponses:
         sizes = np.array([answer.categories for answer in self.answers])
 
         def one(position: int, block: NDArray[np.float64]) -> Codes:
-            truth = responding.codes(self.schema, block)
+            truth = response_law.codes(self.schema, block)
             words, out = secret.words(parameters, position, truth), np.empty(truth.shape, np.int32)
             for size in np.unique(sizes):
-                out[sizes == size] = choices.respond(words, truth[sizes == size], int(size), each)
+                out[sizes == size] = randomized_choice.respond(words, truth[sizes == size], int(size), each)
             return out
 
         return Published(self.facts(level), tuple(f"r{i}" for i in range(sizes.size)), rows.map(one))

@@ -26,16 +26,18 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import lattice, noise, scatter
 from sfumato.errors import ParameterError
-from sfumato.frame import Frame
-from sfumato.guarantee import Change, Guarantee
-from sfumato.lattice import Floats, Integers
+from sfumato.estimation import covariances
 from sfumato.mechanisms.sketch import effective_change
-from sfumato.projection import Order, Runs, check_steps, check_widths, coarsened
-from sfumato.rows import Rows
-from sfumato.schema import Schema
-from sfumato.secret import Secret
+from sfumato.numerics import lattice
+from sfumato.numerics.types import Floats, Integers
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.projection.moment_grid import Frame
+from sfumato.projection.projection import Order, Runs, check_steps, check_widths, coarsened
+from sfumato.randomness import noise
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Rows
+from sfumato.tables.schema import Schema
 
 BITS = 20  # the widest column, or the anchor, has at most 2^20 steps: products of 2^13 rows are exact in doubles
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the noise's grid, or more for many entries
@@ -290,7 +292,7 @@ class SecondMoment:
         if not self.grid.anchor:
             return np.ones(self.dim * (self.dim + 1) // 2, bool)
         counted = self.guarantee.neighbours == "add-remove"
-        return scatter.kept(self.dim - 1, centred=self.centred, counted=counted)
+        return covariances.kept(self.dim - 1, centred=self.centred, counted=counted)
 
     @property
     def entries(self) -> int:
@@ -321,7 +323,7 @@ class SecondMoment:
 
         Its halves are added up over the blocks, so that no number of rows is too large.
         """
-        place = tuple(scatter.places(self.dim))
+        place = tuple(covariances.places(self.dim))
 
         def one(position: int, block: Floats) -> Integers:
             del position
@@ -336,7 +338,7 @@ class SecondMoment:
         return self._matrix(self.protected(self.exact(rows), scale, secret))
 
     def _matrix(self, triangle: Integers) -> Floats:
-        return scatter.square(np.asarray(triangle * self.unit, np.float64), self.dim)
+        return covariances.square(np.asarray(triangle * self.unit, np.float64), self.dim)
 
     def checked_scale(self, level: float) -> float:
         """The scale of the noise in steps; refuses what cannot be drawn."""

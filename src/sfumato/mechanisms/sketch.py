@@ -20,18 +20,21 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import check, lattice, noise
+from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.guarantee import Change, Guarantee
-from sfumato.lattice import Floats, InputGrid
-from sfumato.loss import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
-from sfumato.manifest import MOST_NUMBERS, Manifest
-from sfumato.mechanism import Published, check_noise, check_shows_rows
-from sfumato.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
-from sfumato.rows import Piecewise, Rows
-from sfumato.schema import Schema
-from sfumato.secret import Secret
-from sfumato.windows import doubles
+from sfumato.fileformat.manifest import MOST_NUMBERS, Manifest
+from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
+from sfumato.numerics import lattice
+from sfumato.numerics.lattice import InputGrid
+from sfumato.numerics.lazy_columns import doubles
+from sfumato.numerics.types import Floats
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
+from sfumato.projection.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
+from sfumato.randomness import noise
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Piecewise, Rows
+from sfumato.tables.schema import Schema
 
 Noise = Literal["laplace", "gaussian"]
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid

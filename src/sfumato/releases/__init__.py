@@ -1,1 +1,1 @@
-"""A release in the analyst's hands: save, load, and questions with error bars. Nothing here costs privacy."""
+"""A release in the analyst's hands, one class per kind."""

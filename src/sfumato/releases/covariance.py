@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato import check, plain, scatter
+from sfumato import check, plain
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
-from sfumato.estimate import Estimate
-from sfumato.frame import Frame
-from sfumato.moments import NoiseLaw
+from sfumato.estimation import covariances
+from sfumato.estimation.covariances import Noisy, PrincipalComponents, Regression, Sketched, View
+from sfumato.fileformat.release_folder import numbers_in_column
+from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.moments import NoiseLaw
+from sfumato.numerics.types import Floats
+from sfumato.projection.moment_grid import Frame
 from sfumato.releases.release import Release
-from sfumato.scatter import Noisy, PrincipalComponents, Regression, Sketched, View
-from sfumato.storage import numbers_in_column
 
-Floats = NDArray[np.float64]
 Direction = str | Mapping[str, float] | Sequence[float] | Floats
 
 
@@ -120,7 +120,7 @@ class CovarianceRelease(Release):
                 the Frobenius norm, and makes small variances look larger than they are.
         """
         found = self.view.covariance()
-        return scatter.repaired(found) if repair else found
+        return covariances.repaired(found) if repair else found
 
     def variance(self, direction: Direction) -> Estimate:
         """The variance of the records along a direction: a column's name, weights of a few columns, or a vector."""
@@ -129,7 +129,7 @@ class CovarianceRelease(Release):
 
     def principal_components(self, k: int) -> PrincipalComponents:
         """The k directions of largest variance, with intervals for all eigenvalues at once."""
-        return scatter.principal_components(self.view, k, self._most)
+        return covariances.principal_components(self.view, k, self._most)
 
     def regression(self, features: Sequence[str], target: str, *, ridge: float = 0.0) -> Regression:
         """Least squares of one encoded column on others, in the columns' own units, from the noisy covariance.
@@ -142,7 +142,7 @@ class CovarianceRelease(Release):
         if not places or aim in places or len(set(places)) < len(places):
             raise ParameterError("features must be different columns, at least one, and not the target")
         weights = self.schema.encoding.weights
-        found = scatter.coefficients(self.view, (places, aim), weights[places] / weights[aim], float(ridge))
+        found = covariances.coefficients(self.view, (places, aim), weights[places] / weights[aim], float(ridge))
         if found is None:
             raise ReleaseError(
                 "noise has made the features' covariance singular: take fewer features, or a ridge > 0 (in squared "

@@ -9,14 +9,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato import check, euclidean, location, neighbourhood
+from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimate import Estimate
-from sfumato.moments import NoiseLaw
-from sfumato.neighbourhood import Clusters
+from sfumato.estimation import distance_matrix, neighbours
+from sfumato.estimation.neighbours import Clusters
+from sfumato.intervals import additive_noise
+from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.moments import NoiseLaw
+from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -24,9 +25,9 @@ class DistancesRelease(Release):
     """Noisy squared distances: ``columns`` has shape (1, pairs), the strict upper triangle in row-major order."""
 
     def __post_init__(self) -> None:
-        if self.columns.shape != (1, euclidean.pairs(self.rows)):
+        if self.columns.shape != (1, distance_matrix.pairs(self.rows)):
             raise ReleaseError(
-                f"{self.rows} records have {euclidean.pairs(self.rows)} distances, got shape {self.columns.shape}"
+                f"{self.rows} records have {distance_matrix.pairs(self.rows)} distances, got shape {self.columns.shape}"
             )
 
     @property
@@ -51,7 +52,7 @@ class DistancesRelease(Release):
 
     def matrix(self) -> Floats:
         """The published numbers as a symmetric matrix, with zeros on the diagonal."""
-        return euclidean.square(self.values, self.rows)
+        return distance_matrix.square(self.values, self.rows)
 
     def distance(self, i: int, j: int) -> Estimate:
         """Squared distance between two records."""
@@ -80,7 +81,7 @@ class DistancesRelease(Release):
         if k >= self.rows:
             raise check.fail("k", k, f"at most {self.rows - 1}, the rows there are to choose from")
         others = np.delete(np.arange(self.rows), row)
-        seen = self.values[euclidean.place(np.full_like(others, row), others, self.rows)]
+        seen = self.values[distance_matrix.place(np.full_like(others, row), others, self.rows)]
         found = others[np.lexsort((others, seen))[:k]]
         return Nearest.among(self.rows - 1, found, self.distances(np.full(k, row), found))
 
@@ -96,10 +97,10 @@ class DistancesRelease(Release):
         """
         check.one_of(("mds", "nearest"), method=method)
         if method == "mds":
-            return euclidean.between(self.embedding(rank))
+            return distance_matrix.between(self.embedding(rank))
         if rank is not None:
             raise ParameterError(f"the nearest distances have no rank to choose, got rank={rank}: use method='mds'")
-        fitted = euclidean.nearest_distances(self.matrix())
+        fitted = distance_matrix.nearest_distances(self.matrix())
         if not fitted.converged:
             raise ReleaseError(
                 f"the nearest distances were not found in {fitted.rounds} rounds: use method='mds' instead"
@@ -113,14 +114,18 @@ class DistancesRelease(Release):
             check.whole(1, rank=rank)
             if rank > most:
                 raise check.fail("rank", rank, f"at most {most}, the dimensions that these records can need")
-        return euclidean.points(self.matrix(), most if rank is None else rank)
+        return distance_matrix.points(self.matrix(), most if rank is None else rank)
 
     def cluster(self, clusters: int, *, rank: int | None = None, seed: int = 0) -> Clusters:
         """K-means of the embedded records."""
-        return neighbourhood.cluster(self.embedding(rank), clusters, np.random.default_rng(seed))
+        return neighbours.cluster(self.embedding(rank), clusters, np.random.default_rng(seed))
 
     def _between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> Estimate:
         """Estimates for pairs of records; one with itself is at distance 0 for certain."""
         same = a == b
-        seen = self.values[np.where(same, 0, euclidean.place(a, np.where(same, (b + 1) % self.rows, b), self.rows))]
-        return location.located(seen, self.noise, np.where(same, 0.0, euclidean.widest_squared(self.schema)))
+        seen = self.values[
+            np.where(same, 0, distance_matrix.place(a, np.where(same, (b + 1) % self.rows, b), self.rows))
+        ]
+        return additive_noise.located(
+            seen, self.noise, np.where(same, 0.0, distance_matrix.widest_squared(self.schema))
+        )

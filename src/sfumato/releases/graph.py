@@ -1,25 +1,24 @@
 """Graphs in the analyst's hands: cuts, conductance and Laplacian forms, with error bars, from each kind of release.
 
-Vertices are numbered 0 to n - 1. Nothing here costs privacy; formulas and intervals are those of ``cutting``.
+Vertices are numbered 0 to n - 1. Nothing here costs privacy; formulas and intervals are those of ``estimation.cuts``.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato import cutting
-from sfumato.cutting import PairNoise
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimate import Estimate
+from sfumato.estimation import cuts as cutting
+from sfumato.estimation.cuts import PairNoise
+from sfumato.intervals.estimate import Estimate
+from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Release
-from sfumato.schema import Schema
-
-Floats: TypeAlias = NDArray[np.float64]
+from sfumato.tables.schema import Schema
 
 _CELLS = 1 << 22  # numbers at a time
 _LARGEST = 1e60  # fourth powers of a vector's entries, and sums of them, must be doubles

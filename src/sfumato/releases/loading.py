@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato import storage
-from sfumato.manifest import Manifest
+from sfumato.fileformat import release_folder
+from sfumato.fileformat.manifest import Manifest
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphSketchRelease, PairsRelease
@@ -38,6 +38,6 @@ def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.
 def load(path: str | Path, *, allow_unprotected: bool = False) -> AnyRelease:
     """Open a release folder: checks its form, version and digests first, executes nothing, refuses test noise."""
     folder = Path(path)
-    manifest = storage.open_folder(folder, allow_unprotected=allow_unprotected)
-    columns, ids = storage.read_numbers(folder, manifest)
-    return of_kind(manifest, columns, storage.read_projection(folder, manifest), ids)
+    manifest = release_folder.open_folder(folder, allow_unprotected=allow_unprotected)
+    columns, ids = release_folder.read_numbers(folder, manifest)
+    return of_kind(manifest, columns, release_folder.read_projection(folder, manifest), ids)

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato import storage
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimate import Estimate
-from sfumato.guarantee import Guarantee
-from sfumato.manifest import Manifest, read_guarantee
-from sfumato.schema import Schema
+from sfumato.fileformat import release_folder
+from sfumato.fileformat.manifest import Manifest, read_guarantee
+from sfumato.intervals.estimate import Estimate
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.tables.schema import Schema
 
 Index = int | Sequence[int] | NDArray[np.integer]
 
@@ -70,19 +70,21 @@ class Release:
 
     def table(self) -> pa.Table:
         """The published numbers as an Arrow table, with public ids if there are any."""
-        table = pa.table(dict(zip(storage.column_names(self.manifest), self.columns, strict=True)))
+        table = pa.table(dict(zip(release_folder.column_names(self.manifest), self.columns, strict=True)))
         return table if self.ids is None else table.add_column(0, "id", self.ids)
 
     def save(self, path: str | Path) -> None:
         """Write the release folder, whole or not at all."""
         made = ("format", "version", "software", "digest", "files")
         fields = {key: value for key, value in self.manifest.items() if key not in made}
-        with storage.new_folder(Path(path)) as folder:
-            numbers = self.columns.astype(storage.number_type(self.manifest).to_pandas_dtype(), copy=False)
-            written = storage.write_numbers(folder, storage.column_names(self.manifest), [(numbers, self.ids)])
+        with release_folder.new_folder(Path(path)) as folder:
+            numbers = self.columns.astype(release_folder.number_type(self.manifest).to_pandas_dtype(), copy=False)
+            written = release_folder.write_numbers(
+                folder, release_folder.column_names(self.manifest), [(numbers, self.ids)]
+            )
             if self.projection is not None:
-                storage.write_projection(folder, self.projection)
-            storage.finish(folder, fields, written.files)
+                release_folder.write_projection(folder, self.projection)
+            release_folder.finish(folder, fields, written.files)
 
     def _pairs(self, first: Index, second: Index) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         a, b = self._check(first), self._check(second)

@@ -1,7 +1,7 @@
 """Randomized answers in the analyst's hands: questions with error bars. Nothing here costs privacy.
 
 Distances, norms and inner products are in the schema's weighted units: a flag that differs counts w^2, a category
-2 w^2. Error bars are those of ``answers``.
+2 w^2. Error bars are those of ``estimation.responses``.
 """
 
 from dataclasses import dataclass
@@ -11,16 +11,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato import answers, check, neighbourhood, responding
-from sfumato.columns import Category
+from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimate import Estimate
-from sfumato.neighbourhood import Clusters
+from sfumato.estimation import neighbours, response_law, responses
+from sfumato.estimation.neighbours import Clusters
+from sfumato.estimation.response_law import Questionnaire
+from sfumato.intervals.estimate import Estimate
+from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
-from sfumato.responding import Questionnaire
-from sfumato.tables import open_table
+from sfumato.tables.columns import Category
+from sfumato.tables.sources import open_table
 
-Floats = NDArray[np.float64]
 Codes = NDArray[Any]
 
 _BLOCK = 1 << 14
@@ -46,7 +47,7 @@ class ResponsesRelease(Release):
     @property
     def questionnaire(self) -> Questionnaire:
         """The answers that each column can have, and the epsilon of each value."""
-        return Questionnaire(responding.answers(self.schema), float(self.manifest["mechanism"]["epsilon_per_value"]))
+        return Questionnaire(response_law.answers(self.schema), float(self.manifest["mechanism"]["epsilon_per_value"]))
 
     def array(self) -> Floats:
         """One encoded row for each record, as ``schema.encoding`` names its columns: unbiased for the weighted one."""
@@ -64,17 +65,17 @@ class ResponsesRelease(Release):
         schema = self.schema
         names = [column.name for column in schema.data_columns]
         blocks = open_table(public_rows, schema).blocks(names, _BLOCK)
-        found = [responding.codes(schema, schema.encode(block)).T for block in blocks]
+        found = [response_law.codes(schema, schema.encode(block)).T for block in blocks]
         return np.concatenate([np.empty((0, len(names)), np.int64), *found])
 
     def distance(self, i: int, j: int) -> Estimate:
         """Squared distance between two records."""
         (a,), (b,) = self._answers(i, j)
-        return answers.squared_distance(a, b, self.questionnaire)
+        return responses.squared_distance(a, b, self.questionnaire)
 
     def distances(self, first: Index, second: Index) -> Estimate:
         """Squared distances between records, pairwise in step."""
-        return answers.squared_distance(*self._answers(first, second), self.questionnaire)
+        return responses.squared_distance(*self._answers(first, second), self.questionnaire)
 
     def distances_to(self, records: Index, public_rows: Any) -> Estimate:
         """Squared distances of records to public rows, in step; one public row serves for all."""
@@ -82,15 +83,15 @@ class ResponsesRelease(Release):
         mine, theirs = np.broadcast_arrays(mine, theirs) if 1 in (len(mine), len(theirs)) else (mine, theirs)
         if len(mine) != len(theirs):
             raise ParameterError(f"records and public_rows must be as many, got {len(mine)} and {len(theirs)}")
-        return answers.squared_distance_to_public(mine, theirs, self.questionnaire)
+        return responses.squared_distance_to_public(mine, theirs, self.questionnaire)
 
     def norm(self, records: Index) -> Estimate:
         """Squared lengths of records."""
-        return answers.squared_norm(self._rows(records), self.questionnaire)
+        return responses.squared_norm(self._rows(records), self.questionnaire)
 
     def inner_product(self, first: Index, second: Index) -> Estimate:
         """Inner products of records, pairwise in step; for a record with itself use ``norm``."""
-        return answers.inner_product(*self._answers(first, second), self.questionnaire)
+        return responses.inner_product(*self._answers(first, second), self.questionnaire)
 
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ; for schemas of flags of weight 1."""
@@ -100,7 +101,7 @@ class ResponsesRelease(Release):
     def jaccard(self, first: Index, second: Index) -> Estimate:
         """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
         self._check_flags()
-        return answers.jaccard(*self._answers(first, second), self.questionnaire)
+        return responses.jaccard(*self._answers(first, second), self.questionnaire)
 
     def error_at(self, squared: ArrayLike) -> Floats:
         """The standard error of an estimated squared distance where this is the true one and columns differ alike."""
@@ -113,18 +114,18 @@ class ResponsesRelease(Release):
         if k > self.rows - 1:
             raise check.fail("k", k, f"at most {self.rows - 1}, the records there are to choose from")
         squared = np.empty(self.rows)
-        law = self.questionnaire.law(responding.DISTANCE, 2)
+        law = self.questionnaire.law(response_law.DISTANCE, 2)
         for start in range(0, self.rows, _BLOCK):
             some = self.codes[:, start : start + _BLOCK].T
             ways = self.questionnaire.ways(some, self.codes[:, row])
-            squared[start : start + _BLOCK] = responding.total(law.estimate, ways)
+            squared[start : start + _BLOCK] = response_law.total(law.estimate, ways)
         squared[row] = np.inf
         found = np.lexsort((np.arange(self.rows), squared))[:k]
         return Nearest.among(self.rows - 1, found, self.distances(np.full(k, row), found))
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means of the unbiased encoded rows."""
-        return neighbourhood.cluster(self.array(), clusters, np.random.default_rng(seed))
+        return neighbours.cluster(self.array(), clusters, np.random.default_rng(seed))
 
     def _answers(self, first: Index, second: Index) -> tuple[Codes, Codes]:
         a, b = self._pairs(first, second)

@@ -1,7 +1,7 @@
 """Sketches in the analyst's hands: noisy projected records, and questions about their geometry.
 
 Distances, norms and inner products are in the schema's weighted units: column j counts as weight_j * value_j, a
-category as one column per value. Error bars are those of ``estimate``.
+category as one column per value. Error bars are those of ``estimation.sketches``.
 """
 
 from collections.abc import Mapping
@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sfumato import estimate, neighbourhood
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimate import Estimate
-from sfumato.moments import Geometry, NoiseLaw, distance_variance
-from sfumato.neighbourhood import Clusters
+from sfumato.estimation import neighbours, sketches
+from sfumato.estimation.neighbours import Clusters
+from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
-from sfumato.tables import open_table
-
-Floats = NDArray[np.float64]
+from sfumato.tables.sources import open_table
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -64,12 +63,12 @@ class SketchRelease(Release):
     def distance(self, i: int, j: int) -> Estimate:
         """Squared distance between two records."""
         (a,), (b,) = self._rows(i), self._rows(j)
-        return estimate.squared_distance(a, b, self.noise, self.geometry)
+        return sketches.squared_distance(a, b, self.noise, self.geometry)
 
     def distances(self, first: Index, second: Index) -> Estimate:
         """Squared distances between records, pairwise in step."""
         a, b = self._images(first, second)
-        return estimate.squared_distance(a, b, self.noise, self.geometry)
+        return sketches.squared_distance(a, b, self.noise, self.geometry)
 
     def distances_to(self, records: Index, public_rows: Any) -> Estimate:
         """Squared distances of records to public rows, in step; one public row serves for all."""
@@ -77,7 +76,7 @@ class SketchRelease(Release):
         mine, theirs = np.broadcast_arrays(mine, theirs) if 1 in (len(mine), len(theirs)) else (mine, theirs)
         if len(mine) != len(theirs):
             raise ParameterError(f"records and public_rows must be as many, got {len(mine)} and {len(theirs)}")
-        return estimate.squared_distance_to_public(mine, theirs, self.noise, self.geometry)
+        return sketches.squared_distance_to_public(mine, theirs, self.noise, self.geometry)
 
     def attribute_distance(self, records: Index, attributes: Mapping[str, float]) -> Estimate:
         """Squared distance of records to a public vector given by a few encoded columns; all others are 0.
@@ -93,35 +92,35 @@ class SketchRelease(Release):
             vector[encoding.names.index(name)] = value * encoding.weights[encoding.names.index(name)]
         mine = self._rows(records)
         theirs = np.broadcast_to(self._project(vector), mine.shape)
-        return estimate.squared_distance_to_public(mine, theirs, self.noise, self.geometry)
+        return sketches.squared_distance_to_public(mine, theirs, self.noise, self.geometry)
 
     def inner_product(self, first: Index, second: Index) -> Estimate:
         """Inner products of records, pairwise in step; a record with itself has bias, so use ``norm`` there."""
         a, b = self._images(first, second)
-        return estimate.inner_product(a, b, self.noise, self.geometry)
+        return sketches.inner_product(a, b, self.noise, self.geometry)
 
     def norm(self, records: Index) -> Estimate:
         """Squared lengths of records."""
-        return estimate.squared_norm(self._rows(records), self.noise, self.geometry)
+        return sketches.squared_norm(self._rows(records), self.noise, self.geometry)
 
     def cosine(self, first: Index, second: Index) -> Estimate:
         """Cosine similarities of records, pairwise in step."""
         a, b = self._images(first, second)
-        return estimate.cosine(a, b, self.noise, self.geometry)
+        return sketches.cosine(a, b, self.noise, self.geometry)
 
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ; for schemas of flags of weight 1."""
         self._check_flags()
         self._check_whole()
         a, b = self._images(first, second)
-        return estimate.hamming(a, b, self.noise, self.geometry)
+        return sketches.hamming(a, b, self.noise, self.geometry)
 
     def jaccard(self, first: Index, second: Index) -> Estimate:
         """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
         self._check_flags()
         self._check_whole()
         a, b = self._images(first, second)
-        return estimate.jaccard(a, b, self.noise, self.geometry)
+        return sketches.jaccard(a, b, self.noise, self.geometry)
 
     def error_at(self, squared: ArrayLike) -> Floats:
         """The standard error of an estimated squared distance where this is the true one."""
@@ -130,18 +129,18 @@ class SketchRelease(Release):
     def nearest(self, record: Index, k: int = 10) -> Nearest:
         """The k records that look nearest to one, with estimates of their squared distances; a row for each of many."""
         rows = self._check(record)
-        found = neighbourhood.nearest(self.array(), rows, k, self.noise).indices
+        found = neighbours.nearest(self.array(), rows, k, self.noise).indices
         apart = self.array()[found] - self.array()[rows][:, None]
         found, apart = (found, apart) if np.ndim(record) else (found[0], apart[0])
-        return Nearest.among(self.rows - 1, found, estimate._length(apart, self.noise, self.geometry, 2))
+        return Nearest.among(self.rows - 1, found, sketches._length(apart, self.noise, self.geometry, 2))
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means in the released space."""
-        return neighbourhood.cluster(self.array(), clusters, np.random.default_rng(seed))
+        return neighbours.cluster(self.array(), clusters, np.random.default_rng(seed))
 
     def denoised(self) -> Floats:
         """The released numbers with singular values shrunk for the known noise (Gavish and Donoho); free of cost."""
-        return neighbourhood.denoise(self.array(), self.noise).rows
+        return neighbours.denoise(self.array(), self.noise).rows
 
     def _images(self, first: Index, second: Index) -> tuple[Floats, Floats]:
         a, b = self._pairs(first, second)

@@ -12,17 +12,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato import check, mixture
-from sfumato.columns import Category, Flag, Real
-from sfumato.directions import Frame
+from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.labels import Labelled
-from sfumato.mixture import Component
+from sfumato.estimation import gaussians
+from sfumato.estimation.gaussians import Component
+from sfumato.numerics.types import Floats
+from sfumato.projection.unit_ball import Frame
 from sfumato.releases.release import Release
-from sfumato.schema import Schema
-from sfumato.tables import open_table
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.labels import Labelled
+from sfumato.tables.schema import Schema
+from sfumato.tables.sources import open_table
 
-Floats = NDArray[np.float64]
 Labels = NDArray[Any]
 
 
@@ -110,7 +111,7 @@ class SyntheticRelease(Release):
         """The same release with other rows, as many as wanted, drawn from its model; free of cost."""
         check.whole(1, rows=rows)
         labelled = self._labelled
-        drawn, which = mixture.sample(self.model().components, rows, np.random.default_rng(rng))
+        drawn, which = gaussians.sample(self.model().components, rows, np.random.default_rng(rng))
         columns = drawn.T.copy()
         if labelled.numeric:
             columns[-1] = labelled.original(columns[-1])

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import euclidean, neighbourhood
+from sfumato.estimation import distance_matrix, neighbours
+from sfumato.numerics.types import Floats
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphRelease, GraphSketchRelease, PairsRelease
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.sketch import SketchRelease
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.report import drawing
-from sfumato.report.drawing import Bars, Mark, Plot, shortened
-from sfumato.report.markup import Markup, join, number
+from sfumato.report import svg
+from sfumato.report.html import Markup, join, number
+from sfumato.report.svg import Bars, Mark, Plot, shortened
 
 if TYPE_CHECKING:
     from sfumato.releases.loading import AnyRelease
 
-Floats = NDArray[np.float64]
 
 MOST_POINTS = 2000
 _EMBEDDED = 400  # records whose distances are turned into points
@@ -79,7 +79,7 @@ def flat(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _sketch(release: SketchRelease) -> Scene:
-    clean = neighbourhood.denoise(release.array(), release.noise)
+    clean = neighbours.denoise(release.array(), release.noise)
     seen = clean.rows if clean.rank >= 2 else release.array()
     directions, centre = flat(seen)
     points = (seen[sampled(release.rows, MOST_POINTS)] - centre) @ directions
@@ -90,7 +90,7 @@ def _sketch(release: SketchRelease) -> Scene:
         else f"{stands}: what is seen here is mostly noise."
     )
     names = ("first direction", "second direction")
-    picture = drawing.cloud([(points, "c0")], names, "released records in two dimensions")
+    picture = svg.cloud([(points, "c0")], names, "released records in two dimensions")
     return Scene("The released records", picture, f"{how} {_rule(release.rows, MOST_POINTS, 'records')}")
 
 
@@ -101,7 +101,7 @@ def _synthetic(release: SyntheticRelease) -> Scene:
     points = (rows[chosen] - centre) @ directions
     groups, shown = _by_class(release, points, chosen)
     names = ("first direction", "second direction")
-    picture = join(drawing.cloud(groups, names, "synthetic records in two dimensions"), drawing.legend(shown))
+    picture = join(svg.cloud(groups, names, "synthetic records in two dimensions"), svg.legend(shown))
     told = "The synthetic records along the two directions in which they vary most. No point is a person."
     return Scene(
         "The synthetic records",
@@ -154,7 +154,7 @@ def _responses(release: ResponsesRelease) -> Scene:
     more = "" if len(names) <= _COLUMNS else f" The first {_COLUMNS} of {len(names)} are shown."
     said = "How many records have each value, freed of what random answers add (unbiased, so below 0 at times)."
     caption = f"{said} {listed}.{more}"
-    return Scene("The released answers, summed", drawing.draw(plot, "answers"), caption)
+    return Scene("The released answers, summed", svg.draw(plot, "answers"), caption)
 
 
 def _percent(share: float) -> str:
@@ -164,9 +164,9 @@ def _percent(share: float) -> str:
 def _distances(release: DistancesRelease) -> list[Scene]:
     chosen = sampled(release.rows, _EMBEDDED)
     matrix = within(release.values, chosen, release.rows)
-    points = euclidean.points(matrix, 2)
+    points = distance_matrix.points(matrix, 2)
     names = ("first direction", "second direction")
-    cloud = drawing.cloud([(points, "c0")], names, "records placed by their released distances")
+    cloud = svg.cloud([(points, "c0")], names, "records placed by their released distances")
     rule = _rule(release.rows, _EMBEDDED, "records")
     few = matrix[np.ix_(*[np.argsort(points[:, 0], kind="stable")[sampled(len(chosen), _MAPPED)]] * 2)]
     mapped = (
@@ -176,7 +176,7 @@ def _distances(release: DistancesRelease) -> list[Scene]:
         Scene("Records, placed by their distances", cloud, f"Classical scaling of the released numbers. {rule}"),
         Scene(
             "The released squared distances",
-            drawing.heat(few, "released squared distances"),
+            svg.heat(few, "released squared distances"),
             f"{mapped} {_rule(len(chosen), _MAPPED, 'of these records')}",
         ),
     ]
@@ -186,7 +186,7 @@ def within(triangle: Any, chosen: NDArray[np.int64], count: int) -> Floats:
     """The symmetric matrix of some rows of a triangle."""
     first, second = np.triu_indices(len(chosen), 1)
     matrix = np.zeros((len(chosen), len(chosen)))
-    matrix[first, second] = triangle[euclidean.place(chosen[first], chosen[second], count)]
+    matrix[first, second] = triangle[distance_matrix.place(chosen[first], chosen[second], count)]
     return np.asarray(matrix + matrix.T)
 
 
@@ -203,7 +203,7 @@ def _covariance(release: CovarianceRelease) -> Scene:
         caption += f" Left blank, for a variance that is lost in the noise: {lost} of them."
     if shown < len(names):
         caption += f" The first {shown} of {len(names)} columns are shown."
-    picture = drawing.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
+    picture = svg.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
     return Scene("How the columns vary together", picture, caption)
 
 
@@ -223,7 +223,7 @@ def _graph(release: GraphRelease) -> list[Scene]:
     return [
         Scene(
             "The released pairs",
-            drawing.heat(few, "released weights of pairs"),
+            svg.heat(few, "released weights of pairs"),
             f"{mapped} {_rule(len(chosen), _MAPPED, 'vertices', 'the first')}",
         ),
         Scene(
@@ -264,4 +264,4 @@ def _values(values: Floats, marks: Sequence[Mark], label: str) -> Markup:
         whole=True,
         label=label,
     )
-    return drawing.draw(plot, "spectrum")
+    return svg.draw(plot, "spectrum")

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from sfumato import manifest as manifests
-from sfumato.audit.limits import guess
-from sfumato.guarantee import Guarantee
-from sfumato.manifest import Manifest
-from sfumato.report.markup import Markup, escape, join, number, tag
+from sfumato.fileformat import manifest as manifests
+from sfumato.fileformat.manifest import Manifest
+from sfumato.privacy.attack_bounds import guess
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.report.html import Markup, escape, join, number, tag
 
 if TYPE_CHECKING:
-    from sfumato.budget import Dataset, Spent
+    from sfumato.ledger.state import Dataset, Spent
     from sfumato.releases.loading import AnyRelease
 
 _GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")

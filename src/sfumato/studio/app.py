@@ -9,7 +9,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from sfumato.releases.loading import load
-from sfumato.studio import budgeting, describing, exploring, planning, releasing
+from sfumato.studio import budget_screen, describe_screen, explore_screen, plan_screen, release_screen
 from sfumato.studio.desk import Studio
 from sfumato.studio.guard import Guard
 from sfumato.studio.pages import page, reading
@@ -25,10 +25,10 @@ def screens(studio: Studio) -> Starlette:
     static = str(resources.files("sfumato.studio") / "static")
     routes = [
         reading(studio, "/", _home),
-        *describing.routes(studio),
-        *planning.routes(studio),
-        *releasing.routes(studio),
-        *budgeting.routes(studio),
+        *describe_screen.routes(studio),
+        *plan_screen.routes(studio),
+        *release_screen.routes(studio),
+        *budget_screen.routes(studio),
         reading(studio, "/explore", _explore),
         reading(studio, "/explore/{name}", _explored),
         Mount("/static", StaticFiles(directory=static)),
@@ -55,6 +55,6 @@ def _explored(studio: Studio, request: Request) -> Response:
     name, fields = request.path_params["name"], dict(request.query_params)
     release = load(studio.folder.release(name))
     asked = fields.get("question")
-    told = None if asked is None else exploring.answer(release, asked, fields)
-    facts = {"name": name, "manifest": release.manifest, "questions": exploring.questions(release)}
+    told = None if asked is None else explore_screen.answer(release, asked, fields)
+    facts = {"name": name, "manifest": release.manifest, "questions": explore_screen.questions(release)}
     return page(studio, "explore.html", here="explore", **facts, asked=asked, fields=fields, answer=told)

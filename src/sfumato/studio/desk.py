@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.budget import Dataset
-from sfumato.conversion import Cap
 from sfumato.errors import LedgerError, ParameterError
-from sfumato.ledger import Ledger
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.state import Dataset
+from sfumato.privacy.units import Cap
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
 from sfumato.studio.jobs import Desk

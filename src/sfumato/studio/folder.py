@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sfumato import bounded
 from sfumato.errors import SchemaError, SfumatoError
-from sfumato.schema import Schema
+from sfumato.tables.schema import Schema
 
 TABLES = (".csv", ".parquet")
 LARGEST_SCHEMA, LARGEST_MANIFEST = 4 << 20, 16 << 20  # bytes

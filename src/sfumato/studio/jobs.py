@@ -16,17 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.accounting import Charge
-from sfumato.budget import Dataset, Quote, Request
-from sfumato.engine import Announce, Ids, Local
+from sfumato.engines.engine import Announce, Ids, Local
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
-from sfumato.guarantee import Guarantee
-from sfumato.ledger import Account, Reservation
-from sfumato.mechanism import Recipe
-from sfumato.pipeline import release_to
-from sfumato.rows import Blocks, Floats, Progress, Rows, ignore
-from sfumato.schema import Schema
-from sfumato.storage import Written
+from sfumato.fileformat.release_folder import Written
+from sfumato.ledger.ledger import Account, Reservation
+from sfumato.ledger.state import Dataset, Quote, Request
+from sfumato.mechanisms.base import Recipe
+from sfumato.numerics.types import Floats
+from sfumato.pipeline.release import release_to
+from sfumato.privacy.composition import Charge
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
+from sfumato.tables.schema import Schema
 
 _PATIENCE = 60.0  # seconds for a job to stop when the studio ends
 _SPENT = {  # while a release is made, and afterwards

@@ -4,13 +4,13 @@ What is not a number, or not positive, is left to the checks of the parameters t
 """
 
 from sfumato.errors import ParameterError
-from sfumato.mechanism import Recipe
+from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.synthetic import Synthetic
-from sfumato.rows import MEMORY
-from sfumato.schema import Schema
+from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.studio.pages import Form
+from sfumato.tables.blocks import MEMORY
+from sfumato.tables.schema import Schema
 
 _RANGES = {"epsilon": (1e-6, 1e6), "delta": (1e-100, 1.0)}
 _RANGE = (1e-30, 1e30)  # of every other number: its fourth power is still one

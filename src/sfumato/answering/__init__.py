@@ -1,0 +1,1 @@
+"""Mechanisms that answer questions about a finite domain."""

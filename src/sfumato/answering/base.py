@@ -1,0 +1,228 @@
+"""What mechanisms share that answer questions one by one: counts of a finite domain, answers, and noise for each.
+
+Such a mechanism has a loss that is fixed before any row is read and is charged once, when it starts; what it is asked
+afterwards may depend on all of its answers. A question is one truth for each cell of the domain, its true answer the
+number of rows in the cells that are true.
+
+What one unit moves (g = ``group``, the rows of one person):
+
+====================  ===========  =========
+..                    add-remove   replace
+====================  ===========  =========
+a count               g            g
+disjoint counts, l1   g            2 g
+the number of rows    g            0: public
+====================  ===========  =========
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.numerics.types import Integers
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Laplace, Loss
+from sfumato.queries.domain import Domain
+from sfumato.randomness import noise
+from sfumato.randomness.private_selection import laplace_scale
+from sfumato.randomness.secret import Secret, Words
+
+Query = NDArray[np.bool_]
+
+COUNT_SHARE = 0.05  # of epsilon, for the number of rows where it is protected
+COMPARED_SHARE = 0.2  # of what intervals may miss, for answers from what was known; measured ones have the rest
+MEASURED_SHARE = 1 - COMPARED_SHARE
+_LARGEST = 1 << 53  # rows: counts stay exact in doubles, too
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to one question.
+
+    value         : the estimated number of rows; None where the question was only compared with a threshold.
+    positive      : above the threshold; hard; not to be told from what was known before.
+    laplace_scale : of the noise on the value, if it is the question's own count with noise; None otherwise.
+    margin        : given a confidence, how far the value is from the truth at most, but for that probability; None
+                    where nothing is promised.
+    remaining     : how many more positive answers there can be.
+    missing       : the share that a measured value has of what its interval may miss. Below 1 where a question may also
+                    be answered from what was known: its truth is then missed by either answer, so the two share.
+    """
+
+    value: float | None
+    positive: bool
+    laplace_scale: float | None
+    margin: Callable[[float], float] | None
+    remaining: int
+    missing: float = 1.0
+
+
+def measured(value: int, laplace_scale: float, remaining: int, missing: float = 1.0) -> Answered:
+    """A count with rounded Laplace noise: off by more than x + 1/2 with probability at most exp(-x / b)."""
+
+    def margin(confidence: float) -> float:
+        check.probability_below_one(confidence=confidence)
+        return float(-laplace_scale * np.log((1 - confidence) * missing) + 0.5)
+
+    return Answered(float(value), True, laplace_scale, margin, remaining, missing)
+
+
+def compared(confidence: float) -> float:
+    """How often a comparison may be wrong that leaves a question to what was known.
+
+    Then a truth that is off by more than the margin is missed by that comparison with this probability, and by a
+    measured count with that of ``MEASURED_SHARE``: together with 1 - confidence at most. Any other truth is missed by
+    measured counts alone.
+    """
+    check.probability_below_one(confidence=confidence)
+    return COMPARED_SHARE * (1 - confidence)
+
+
+def check_counts(guarantee: Guarantee) -> None:
+    """Refuse what counts of rows cannot promise."""
+    if guarantee.unit == "edge":
+        raise ParameterError("counts protect values or records, got unit='edge': use unit='attribute' or 'record'")
+    if guarantee.projection == "fresh":
+        raise ParameterError("counts project nothing, so no drawn projection protects: use projection='fixed'")
+    if guarantee.neighbours == "add-remove" and guarantee.unit != "record":
+        raise ParameterError(
+            f"what is added or removed is a whole record: unit must be 'record', got unit={guarantee.unit!r}"
+        )
+
+
+def count_move(guarantee: Guarantee) -> int:
+    """The most by which one unit moves a count."""
+    return guarantee.group
+
+
+def disjoint_move(guarantee: Guarantee) -> int:
+    """The most by which one unit moves disjoint counts, all together: a record that is replaced leaves one cell."""
+    return guarantee.group * (2 if guarantee.neighbours == "replace" else 1)
+
+
+def checked_query(query: ArrayLike, domain: Domain) -> Query:
+    """A question as truths over the cells."""
+    array = np.asarray(query)
+    if array.dtype != np.bool_ or array.shape != (domain.size,):
+        raise ParameterError(
+            f"a question must be {domain.size} truths, one for each cell of the domain, "
+            f"got shape {array.shape} of {array.dtype}"
+        )
+    return array
+
+
+def checked_counts(counts: ArrayLike, domain: Domain) -> Integers:
+    """A histogram of the domain."""
+    array = np.asarray(counts)
+    if array.dtype.kind not in "iu" or array.shape != (domain.size,):
+        raise ParameterError(f"a histogram must be {domain.size} whole numbers, got shape {array.shape}")
+    if array.size and (array.min() < 0 or array.sum(dtype=object) > _LARGEST):
+        raise ParameterError(f"a histogram must hold counts of at least 0 and at most {_LARGEST} rows together")
+    return array.astype(np.int64)
+
+
+class Live:
+    """What has read private rows and draws noise as it goes: it is one, in the process that made it.
+
+    Two copies of it, one of them in a forked process or not, would each have all that was paid for once, and draw the
+    same noise. So copies and pickles are refused, and so is any question in another process.
+    """
+
+    def __init__(self) -> None:
+        self._process, self._one = os.getpid(), threading.Lock()
+
+    @property
+    def at_home(self) -> bool:
+        """Whether this is the process that made it."""
+        return os.getpid() == self._process
+
+    def check_home(self) -> None:
+        """Refuse to go on in another process."""
+        if not self.at_home:
+            raise ParameterError(
+                "this session belongs to the process that opened it, and answers there alone: "
+                "two of it would use noise twice; open another, at its own cost"
+            )
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One question at a time, whatever threads there are."""
+        self.check_home()
+        with self._one:
+            yield
+
+    def __reduce__(self) -> NoReturn:
+        """Neither ``copy`` nor ``pickle`` gets a second one."""
+        raise ParameterError(
+            "an open session can be neither copied nor pickled: two of it would use noise twice; "
+            "ask this one, or open another, at its own cost"
+        )
+
+
+class Noises(Live):
+    """Exact Laplace noise for one step after another, each from a stream of its own.
+
+    A stream is keyed by the step, which is never repeated, by the parameters, by the integers that get the noise
+    (``secret`` says why) and by the question, if any. The step alone tells streams apart for as long as there is one of
+    this, which ``Live`` sees to. The question is there for what might yet go round that: what two of this draw for
+    different questions at one step is independent, but the noise of a threshold, drawn before any, would be the same.
+    """
+
+    def __init__(self, secret: Secret, parameters: str) -> None:
+        super().__init__()
+        self.secret, self.parameters, self.step = secret, parameters, 0
+
+    def added(self, stage: str, exact: Integers, laplace_scale: float, question: bytes = b"") -> Integers:
+        """Integers with noise. ``stage`` is one or two words for what they are."""
+        words = self.words(stage, laplace_scale.hex(), exact, question)
+        return exact + noise.laplace(words, exact.size, laplace_scale)
+
+    def words(self, stage: str, options: str, exact: Integers, question: bytes = b"") -> Words:
+        """The stream of the next step."""
+        self.check_home()
+        self.step += 1
+        asked = (question,) if question else ()
+        return self.secret.words(f"{stage} {options} {self.parameters}", self.step, *asked, exact)
+
+
+def packed(cells: Query) -> bytes:
+    """A question as bytes."""
+    return np.packbits(cells).tobytes()
+
+
+def check_scales(guarantee: Guarantee, *scales: float) -> None:
+    """Refuse noise that cannot be drawn, before a row is read."""
+    if not all(noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE for scale in scales):
+        raise ParameterError(
+            f"epsilon={guarantee.epsilon!r} asks for noise outside the exact sampler's range "
+            f"({noise.SMALLEST_SCALE:g} to {noise.LARGEST_SCALE:g} rows): choose another epsilon, or fewer steps"
+        )
+
+
+def shared_out(guarantee: Guarantee, level: float) -> tuple[float, float | None]:
+    """Of 1 / level, what is left for questions, and the Laplace scale of the number of rows where it is protected."""
+    if guarantee.neighbours == "replace":
+        return 1.0 / level, None
+    return (1 - COUNT_SHARE) / level, laplace_scale(count_move(guarantee), COUNT_SHARE / level)
+
+
+def counting_loss(guarantee: Guarantee, laplace_scale: float | None) -> list[Loss]:
+    """What the number of rows costs: a Laplace mechanism where it is protected, nothing where it is public."""
+    return [] if laplace_scale is None else [Laplace(count_move(guarantee), laplace_scale)]
+
+
+def rows_known(guarantee: Guarantee, counts: Integers, noises: Noises, laplace_scale: float | None) -> int:
+    """The number of rows: itself where it is public, with noise where it is protected; at least 1."""
+    exact = np.array([counts.sum()])
+    if guarantee.neighbours == "replace":
+        return max(1, int(exact[0]))
+    assert laplace_scale is not None
+    return max(1, int(noises.added("row count", exact, laplace_scale)[0]))

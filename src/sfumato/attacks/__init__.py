@@ -1,0 +1,1 @@
+"""Attacks on releases, beside the bounds that privacy implies."""

@@ -1,0 +1,116 @@
+"""Data to attack when none are given: handwritten digits, and made-up bits and users of a known law.
+
+A case also says how a file becomes rows of numbers; whoever attacks his own data sees numbers that are not private.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import Recipe
+from sfumato.numerics.types import Floats
+from sfumato.pipeline.release import release
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness.secret import Secret
+from sfumato.tables import cells
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.labels import Labelled
+from sfumato.tables.schema import Schema
+from sfumato.tables.sources import open_table
+
+Secrets = Callable[[], Secret | None]  # a testing one for every release, or None: a key of its own
+
+
+def untouched() -> None:
+    """No secret from outside: each release draws a key of its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A table with its schema, and a name for it."""
+
+    name: str
+    table: pa.Table
+    schema: Schema
+
+    @classmethod
+    def read(cls, path: str | Path, schema: Schema) -> Self:
+        """A whole file."""
+        names = [column.name for column in schema.data_columns]
+        batches = list(open_table(str(path), schema).blocks(names, 1 << 16))
+        if sum(batch.num_rows for batch in batches) < 8:
+            raise ParameterError("an attack needs at least 8 rows")
+        columns = (pa.chunked_array([cells.decoded(batch.column(name)) for batch in batches]) for name in names)
+        return cls(Path(path).name, pa.table(dict(zip(names, columns, strict=True))), schema)
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return int(self.table.num_rows)
+
+    def some(self, rows: NDArray[np.integer]) -> pa.Table:
+        """Some of the rows, in that order."""
+        return self.table.take(pa.array(rows))
+
+    def encoded(self) -> Floats:
+        """Rows as a release sees them, clipped and weighted, (rows, encoded columns)."""
+        encoding = self.schema.encoding
+        return np.asarray((self.schema.clip(self.schema.encode(self.table)) * encoding.weights[:, None]).T)
+
+    def released(self, recipe: Recipe, guarantee: Guarantee, secret: Secret | None) -> Any:
+        """A release of the whole table, by the path that every release takes."""
+        return release(self.table, schema=self.schema, mechanism=recipe, guarantee=guarantee, secret=secret)
+
+    def classes(self, label: str) -> NDArray[np.int64]:
+        """The place of each row's class among those of the label."""
+        labelled = Labelled.of(self.schema, label, "classes")
+        return labelled.codes(self.schema.encode(self.table))
+
+
+def pixels(first_row: int = 0, first_column: int = 0) -> Case:
+    """Every third pixel of 1,797 digits in both directions, but for those that are blank in 95% of them.
+
+    Neighbouring pixels are alike, and ICA finds columns only where they are nearly independent; these are nearer to it.
+    """
+    check.between(0, 2, first_row=first_row, first_column=first_column)
+    grid = [f"p{8 * row + column}" for row in range(first_row, 8, 3) for column in range(first_column, 8, 3)]
+    with resources.files("sfumato").joinpath("data", "digits.parquet").open("rb") as file:
+        table = pq.read_table(file, columns=grid)
+    kept = [name for name in grid if np.mean(table[name].to_numpy() > 0) > 0.05]
+    return Case(f"{len(kept)} pixels of digits", table.select(kept), Schema(tuple(Real(name, 0, 16) for name in kept)))
+
+
+def digits() -> Case:
+    """1,797 handwritten digits, 64 pixels and the digit."""
+    rows, digit = load_digits(return_X_y=True)
+    names = [f"p{i}" for i in range(rows.shape[1])]
+    schema = Schema((*(Real(name, 0, 16) for name in names), Category("digit", tuple(range(10)))))
+    columns: dict[str, Any] = dict(zip(names, rows.T, strict=True))
+    return Case("handwritten digits", pa.table(columns | {"digit": digit}), schema)
+
+
+def fair_bits(rows: int, columns: int, rng: np.random.Generator) -> Case:
+    """Independent fair bits: what the bound on guessing is about."""
+    return of_bits(f"{columns} independent fair bits", rng.random((rows, columns)) < 0.5)
+
+
+def users(rows: int, rng: np.random.Generator) -> Case:
+    """Users of 294 areas of a site, about 3 each, of which a few are popular: the shape of the MS-Web data."""
+    chances = np.minimum(0.3, 0.6 / np.arange(1, 295))
+    return of_bits("generated users, 294 flags", rng.random((rows, 294)) < chances)
+
+
+def of_bits(name: str, bits: NDArray[np.bool_]) -> Case:
+    """A matrix of bits as flags."""
+    names = [f"f{i}" for i in range(bits.shape[1])]
+    return Case(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema(tuple(Flag(n) for n in names)))

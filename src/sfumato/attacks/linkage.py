@@ -1,0 +1,155 @@
+"""Linkage: which row of a release belongs to somebody of whom a few bits are known (Narayanan and Shmatikov 2008).
+
+Every row gets a score: the sum over the known bits of how well the row agrees, rare bits counting more. The row of the
+best score is the guess; how far it stands out, over the standard deviation of the scores, tells how sure to be. Behind
+noise the bits of a row are estimates, and agreement is linear in them, so that noise of mean 0 biases no score. How
+popular each bit is counts as public.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.attacks.curves import Curve, Point
+from sfumato.attacks.example_data import Case, Secrets, untouched
+from sfumato.attacks.reconstruction import dense
+from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import Recipe
+from sfumato.mechanisms.responses import RandomizedResponse
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.numerics.types import Floats
+from sfumato.privacy import attack_bounds
+from sfumato.privacy.guarantee import Guarantee, Unit
+from sfumato.releases.sketch import SketchRelease
+from sfumato.tables.columns import Flag
+
+Places: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The row that was picked, and by how many standard deviations it stands out from the next one."""
+
+    row: int
+    eccentricity: float
+
+
+def weights(counts: NDArray[np.integer]) -> Floats:
+    """What agreement on a bit counts, by how many users have it: 1 / log(count), from 2 users on."""
+    return np.asarray(1 / np.log(np.maximum(np.asarray(counts, float), 2.0)))
+
+
+def scores(estimates: Floats, known: NDArray[np.bool_], weight: Floats) -> Floats:
+    """One score for each row of estimated bits (rows, known bits): agreement is 1, disagreement -1, doubt 0."""
+    return np.asarray((2 * estimates - 1) @ (np.where(known, 1.0, -1.0) * weight))
+
+
+def picked(score: Floats, rng: np.random.Generator) -> Link:
+    """The best row, at random among equals."""
+    check.whole(2, rows=score.size)
+    best = np.flatnonzero(score >= score.max() - 1e-9)
+    first, second = np.partition(score, -2)[[-1, -2]]
+    spread = float(score.std())
+    return Link(int(rng.choice(best)), float(first - second) / spread if spread > 0 else 0.0)
+
+
+def bit_estimates(made: Any) -> Floats:
+    """Estimates of the bits behind each row of a sketch, by its public P, or of randomized answers."""
+    if not isinstance(made, SketchRelease):
+        return np.asarray(made.array())
+    matrix = dense(made.projection)
+    return np.asarray(made.array() @ matrix.T / np.maximum(np.square(matrix).sum(axis=1), 1e-300))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knowledge:
+    """What the attacker knows of each target: so many of the flags that are true; and how popular every flag is.
+
+    ``seed`` settles choices among equals and the public projection.
+    """
+
+    targets: Places
+    columns: Places  # (targets, flags known)
+    weight: Floats
+    seed: int
+
+    @classmethod
+    def of(cls, bits: NDArray[np.bool_], *, known: int = 4, targets: int = 200, seed: int = 0) -> "Knowledge":
+        """Random targets with enough flags that are true, and random ones of these."""
+        check.whole(1, known=known, targets=targets)
+        able = np.flatnonzero(bits.sum(axis=1) >= known)
+        if able.size == 0:
+            raise ParameterError(f"nobody has {known} flags that are true: let known be smaller")
+        rng = np.random.default_rng(seed)
+        chosen = rng.permutation(able)[:targets]
+        columns = [rng.permutation(np.flatnonzero(bits[row]))[:known] for row in chosen]
+        return cls(chosen, np.array(columns), weights(bits.sum(axis=0)), seed)
+
+
+def true_bits(case: Case) -> NDArray[np.bool_]:
+    """The flags of a case; refuses other columns."""
+    if any(not isinstance(column, Flag) or column.weight != 1 for column in case.schema.data_columns):
+        raise ParameterError("linkage is about flags of weight 1: give a schema of nothing else")
+    return np.asarray(case.encoded() > 0.5)
+
+
+def success(estimates: Floats, known: Knowledge, rng: np.random.Generator) -> float:
+    """The share of the targets whose own row is picked."""
+    hits = 0
+    for target, columns in zip(known.targets, known.columns, strict=True):
+        score = scores(estimates[:, columns], np.ones(columns.size, bool), known.weight[columns])
+        hits += picked(score, rng).row == target
+    return hits / known.targets.size
+
+
+def curves(
+    case: Case,
+    epsilons: Sequence[float],
+    knowledge: Knowledge,
+    *,
+    unit: Unit = "attribute",
+    dimension: int = 64,
+    repeats: int = 3,
+    secrets: Secrets = untouched,
+) -> list[Curve]:
+    """How often targets are found behind noise, in sketches and in randomized answers, and in the bare bits.
+
+    The bound takes the users as draws from one population; where one value is protected it needs as many steps as two
+    users differ in, and soon allows everything.
+    """
+    bits, rng = true_bits(case), np.random.default_rng(knowledge.seed)
+    dimension = min(dimension, bits.shape[1])
+    apart = [(bits != bits[t]).sum(axis=1)[np.arange(len(bits)) != t] for t in knowledge.targets]
+    bare = success(bits.astype(float), knowledge, rng)
+    recipes: dict[str, Recipe] = {
+        "noise alone": Sketch(projection="identity", seed=knowledge.seed),
+        f"sketches of {dimension} numbers": Sketch(dimension=dimension, seed=knowledge.seed),
+        "randomized response": RandomizedResponse(),
+    }
+
+    def point(recipe: Recipe, epsilon: float) -> Point:
+        promise = Guarantee(epsilon=epsilon, unit=unit)
+        runs = []
+        for _ in range(repeats):
+            made = case.released(recipe, promise, secrets())
+            runs.append(success(bit_estimates(made), knowledge, rng))
+        most = [attack_bounds.link(epsilon, len(bits), row if unit == "attribute" else 1) for row in apart]
+        return Point.of(epsilon, runs, float(np.mean(most)), trials=repeats * knowledge.targets.size)
+
+    what, known = "value" if unit == "attribute" else unit, knowledge.columns.shape[1]
+    return [
+        Curve(
+            "linkage",
+            name,
+            f"{case.name}, one {what} protected",
+            f"targets found among {len(bits):,} by {known} known bits",
+            1 / len(bits),
+            bare,
+            tuple(point(recipe, epsilon) for epsilon in epsilons),
+        )
+        for name, recipe in recipes.items()
+    ]

@@ -1,0 +1,175 @@
+"""Neighbouring inputs that are the worst for a mechanism, or close: the ends that an audit samples.
+
+For sketches the direction that moves the output most is known (mathematics, section 2). For all other mechanisms a few
+inputs at the corners of the domain are tried with the mechanism's own preparation, and the pair is taken that moves
+what gets noise by the most, as ``recorder`` sees it; among them are the pairs that attain the proved bounds.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from sfumato.audit import recorder
+from sfumato.audit.block_rows import Copies
+from sfumato.audit.claimed_moves import Stages, allowed, moves, row_covariance, stretch
+from sfumato.audit.recorder import Draw, Tape
+from sfumato.mechanisms.base import Prepared
+from sfumato.mechanisms.covariance import PreparedScatterSketch
+from sfumato.mechanisms.sketch import PreparedSketch, effective_change
+from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
+from sfumato.numerics.types import Floats
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.tables.schema import Schema
+
+Pair = tuple[Floats, Floats]  # encoded tables (columns, rows)
+
+_ENUMERATED = 10  # numbers whose signs are all tried; beyond, some
+
+
+def sketch_pair(prepared: PreparedSketch) -> Pair:
+    """Two records whose images are as far apart as one unit can bring them, in the norm of the noise."""
+    schema, encoding = prepared.schema, prepared.schema.encoding
+    matrix = prepared.projection.matrix()
+    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    order = prepared.order
+    candidates = np.array(list(_differences(schema, prepared.guarantee, dense, order)))
+    best = candidates[np.linalg.norm(candidates @ dense, order, axis=1).argmax()]
+    middle = np.zeros(encoding.dim) if schema.norm is not None else (encoding.low + encoding.high) / 2
+    half = best / encoding.weights / 2
+    return (middle + half)[:, None], (middle - half)[:, None]
+
+
+def _differences(schema: Schema, guarantee: Guarantee, dense: Floats, order: int) -> Iterator[Floats]:
+    """Differences of two rows in weighted units among which the farthest is, or nearly; rows stay in their bounds."""
+    encoding, change = schema.encoding, effective_change(schema, guarantee)
+    ranges, unit = encoding.ranges, np.eye(encoding.dim)
+    if change.kind == "attribute":
+        in_category = np.zeros(encoding.dim, bool)
+        for a, b in encoding.categories:
+            in_category[a:b] = True
+            yield from (ranges[i] * (unit[i] - unit[j]) for i, j in itertools.combinations(range(a, b), 2))
+        yield from (ranges[j] * unit[j] for j in np.flatnonzero(~in_category))
+    elif change.kind == "box":
+        yield from (ranges * np.where(image >= 0, 1.0, -1.0) for image in _directions(dense, order))
+        yield from (ranges * signs for signs in _signs(encoding.dim))
+    else:
+        radius = change.radius or 0.0
+        yield from (min(radius, r) * e for r, e in zip(ranges, unit, strict=True))
+        if change.kind == "l2":
+            for image in _directions(dense, order):
+                v = image * (radius / max(float(np.linalg.norm(image)), 1e-300))
+                yield v * min(1.0, float((ranges / np.maximum(np.abs(v), 1e-300)).min()))
+
+
+def _directions(dense: Floats, order: int) -> Iterator[Floats]:
+    """P s for vectors of signs s, which attain l1 norms; the left singular vector, which attains Euclidean ones."""
+    yield np.linalg.svd(dense, full_matrices=False)[0][:, 0]
+    if order == 1:
+        yield from (dense @ signs for signs in _signs(dense.shape[1]))
+
+
+def _signs(size: int) -> Iterator[Floats]:
+    """All vectors of signs up to one of them, or a thousand random ones."""
+    if size <= _ENUMERATED:
+        yield from (np.array((1.0, *rest)) for rest in itertools.product((1.0, -1.0), repeat=size - 1))
+    else:
+        yield from np.random.default_rng(1).choice([-1.0, 1.0], (1000, size))
+
+
+# ---- by search ------------------------------------------------------------------------------------------------------
+
+
+def searched_pair(prepared: Prepared, level: float) -> Pair:
+    """The candidate that moves the stages of a mechanism most, all of them together."""
+    limits = allowed(prepared, level)
+
+    def reach(pair: Pair) -> float:
+        found = moved(prepared, level, pair)
+        return sum(found.get(stage, 0.0) / limit for stage, limit in limits.items())
+
+    return max(candidates(prepared), key=reach)
+
+
+def moved(prepared: Prepared, level: float, pair: Pair) -> Stages:
+    """How far the two tables move each stage."""
+    if isinstance(prepared, PreparedScatterSketch):
+        both = [row_covariance(prepared, level, Copies(table)) for table in pair]
+        return {"covariance of the rows": stretch(*both)}
+    return moves(recorded_pair(prepared, level, pair), allowed(prepared, level))
+
+
+def recorded_pair(prepared: Prepared, level: float, pair: Pair) -> list[tuple[Draw, Draw]]:
+    """The draws of two runs with the same outcomes, side by side."""
+    tape = Tape()
+    again = tape.replay()
+    with recorder.running():
+        for table, secret in zip(pair, (recorder.secret(tape), recorder.secret(again)), strict=True):
+            for _ in prepared.run(Copies(table), level, secret).blocks:
+                pass
+    assert not again.faults, again.faults
+    return [(draw, again.draws[key]) for key, draw in tape.draws.items()]
+
+
+def candidates(prepared: Prepared) -> Iterator[Pair]:
+    """Pairs of small tables that differ in one unit, at the corners of the domain.
+
+    Beside the record that differs there are none, one, or many at the other end, which matters where means are taken.
+    """
+    assert prepared.schema is not None
+    rows, alone = _corners(prepared), isinstance(prepared, PreparedScatterSketch)
+    beside = (0, 60) if alone else (1,) if prepared.guarantee.neighbours == "replace" else (0,)
+    for count, base in itertools.product(beside, rows[: 2 if alone else 1]):
+        others = np.repeat(base[:, None], count, axis=1)
+        for one, two in _unit_pairs(prepared.schema, prepared.guarantee, rows):
+            yield np.hstack([one, others]), np.hstack([two, others])
+
+
+def _corners(prepared: Prepared) -> list[Floats]:
+    """Rows at corners of the box, its middle, and along and across a projection."""
+    assert prepared.schema is not None
+    encoding = prepared.schema.encoding
+    low, high = encoding.low, encoding.high
+    even = np.where(np.arange(encoding.dim) % 2 == 0, high, low)
+    found = [low, high, even, low + high - even, (low + high) / 2]
+    for a, b in encoding.categories:  # one value each, since that is what rows have
+        found += [np.concatenate([f[:a], np.eye(b - a)[i], f[b:]]) for f in found[:4] for i in (0, b - a - 1)]
+    if isinstance(prepared, PreparedSynthetic):
+        w = prepared.moment.turned.matrix
+        inside = [np.zeros(encoding.dim) for _ in range(2 * w.shape[1])]
+        places = prepared.labelled.features(np.arange(encoding.dim, dtype=float)[:, None])[:, 0].astype(int)
+        for row, column in zip(inside, np.hstack([w, -w]).T, strict=True):
+            row[places] = column
+        found += [np.clip(row, low, high) for row in inside]
+    return found
+
+
+def _unit_pairs(schema: Schema, guarantee: Guarantee, rows: list[Floats]) -> Iterator[Pair]:
+    """One record of each table: columns of shape (columns, 1), or an empty table where one was removed."""
+    encoding = schema.encoding
+    if guarantee.neighbours == "add-remove":
+        yield from ((row[:, None], np.empty((encoding.dim, 0))) for row in rows)
+        return
+    change = effective_change(schema, guarantee)
+    if change.kind == "box":
+        yield from ((one[:, None], two[:, None]) for one, two in itertools.combinations(rows, 2))
+        return
+    for one, two in itertools.permutations(rows, 2):
+        if change.kind == "attribute":
+            for cell in _cells(schema):
+                other = one.copy()
+                other[cell] = two[cell]
+                yield one[:, None], other[:, None]
+        else:
+            gap = (two - one) * encoding.weights
+            length = float(np.linalg.norm(gap, 1 if change.kind == "l1" else 2))
+            share = min(1.0, (change.radius or 0.0) / max(length, 1e-300)) if length else math.inf
+            if share <= 1:
+                yield one[:, None], (one + (two - one) * share)[:, None]
+
+
+def _cells(schema: Schema) -> list[slice]:
+    """The encoded columns of each value: one, or those of a category."""
+    ends = np.cumsum([0, *(column.width for column in schema.data_columns)])
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]

@@ -1,0 +1,282 @@
+"""``sfumato ask``: questions about a table, answered with noise and charged to a ledger."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sfumato import plain
+from sfumato.commands.options import account, add_account, command, finite, tell
+
+if TYPE_CHECKING:
+    from sfumato.fileformat.manifest import Manifest
+    from sfumato.ledger.state import Quote
+    from sfumato.pipeline.open_session import Answer, Opened
+    from sfumato.pipeline.session import Session
+    from sfumato.queries.histogram import SyntheticHistogram
+
+_LONGEST_FILE = 1 << 24  # bytes
+
+Write = Callable[["SyntheticHistogram | None"], None]
+
+
+def add_ask(commands: Any) -> None:
+    """``sfumato ask``."""
+    parser = command(
+        commands,
+        "ask",
+        "Count the records for which something holds, with noise, and charge it to a ledger.",
+        'sfumato ask people.csv --schema people.toml --ledger budget.db --epsilon 0.1 "age >= 40 and smoker"\n'
+        "\n"
+        "a question:\n"
+        '  age >= 40 and smoker      20 <= age < 40      city in ("Bern", "Basel")      not smoker or age < 30\n'
+        "  age between 20 and 30     `blood pressure` > 120 (a name with a space)      true (all records)",
+        _ask,
+    )
+    parser.set_defaults(stands="what was asked is charged", prints=True)
+    parser.add_argument("data", help="CSV or Parquet file, or a folder of Parquet files")
+    asked = parser.add_argument("query", nargs="+", default=[], help="what is to hold for a record")
+    asked.required = False  # there may be a batch instead; with nargs="*" it could not stand after options
+    parser.add_argument("--schema", required=True, help="schema file (TOML)")
+    parser.add_argument(
+        "--epsilon", type=float, required=True, help="what each question may cost; with another --method, all together"
+    )
+    parser.add_argument("--batch", metavar="FILE", help="more questions, one on each line (# begins a comment line)")
+    parser.add_argument("--price", action="store_true", help="say what all questions would cost; nothing is read")
+    parser.add_argument("--level", type=float, default=0.95, help="of the intervals, each by itself (default 0.95)")
+    _add_method(parser)
+    _add_promise(parser)
+    add_account(parser)
+
+
+def _add_method(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--method",
+        choices=("laplace", "weights", "median", "mwem"),
+        default="laplace",
+        help="how to answer: each question by itself (laplace, the default), or all from what few measured ones tell "
+        "(multiplicative weights, the median mechanism, or a synthetic histogram by MWEM), charged whole at once",
+    )
+    parser.add_argument("--updates", type=int, help="of the other methods: how many questions are measured at most")
+    parser.add_argument("--delta", type=float, default=0.0, help="of the other methods (default 0)")
+    parser.add_argument("--histogram", metavar="FILE", help="of weights and mwem: write it to a .parquet file")
+
+
+def _add_promise(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--unit",
+        choices=("record", "attribute"),
+        default="record",
+        help="what is protected (default record, which costs a count no more)",
+    )
+    parser.add_argument("--neighbours", choices=("replace", "add-remove"), help="default: those of the ledger's cap")
+    parser.add_argument("--group", type=int, help="most rows one person owns (default: as the ledger's cap says)")
+
+
+def _ask(options: Any) -> None:
+    from sfumato import check
+    from sfumato.errors import ParameterError
+    from sfumato.pipeline.session import Session
+    from sfumato.tables.schema import Schema
+
+    options.stands = None if options.price else options.stands
+    queries = [*options.query, *([] if options.batch is None else _lines(options.batch))]
+    if not queries:
+        raise ParameterError('there is no question: write one, such as "age >= 40", or name a file of them (--batch)')
+    if not 0 < options.level < 1:
+        raise check.fail("level", options.level, "strictly between 0 and 1")
+    if options.ledger is None:
+        raise ParameterError("answers are charged to a budget: say which (--ledger)")
+    session = Session(
+        options.data,
+        schema=Schema.read(options.schema),
+        ledger=account(options),
+        unit=options.unit,
+        neighbours=options.neighbours,
+        group=options.group,
+    )
+    if options.method != "laplace":
+        _whole(options, session, queries)
+    elif options.updates is not None or options.histogram is not None or options.delta:
+        raise ParameterError("--updates, --delta and --histogram go with --method weights, median or mwem")
+    elif options.price:
+        _quote(options, session.price(queries, epsilon=options.epsilon), len(queries))
+    else:
+        _answer(options, session, session.ask_all(queries, epsilon=options.epsilon))
+
+
+def _lines(path: str) -> list[str]:
+    """The questions in a file."""
+    from pathlib import Path
+
+    from sfumato.errors import ParameterError
+
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(_LONGEST_FILE + 1)
+        lines = [] if len(raw) > _LONGEST_FILE else raw.decode().splitlines()
+    except (OSError, UnicodeError):
+        raise ParameterError(f"{path}: no such file of questions, or not one that can be read as UTF-8 text") from None
+    if len(raw) > _LONGEST_FILE:
+        raise ParameterError(f"{path}: a file of questions has at most {_LONGEST_FILE >> 20} MiB")
+    found = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+    if not found:
+        raise ParameterError(f"{path}: there is no question in this file")
+    return found
+
+
+def _answer(options: Any, session: "Session", answers: "list[Answer]") -> None:
+    facts = []
+    for answer in answers:
+        low, high = answer.estimate.interval(options.level)
+        error = answer.estimate.standard_error
+        facts.append(
+            {"query": answer.query, "value": int(answer.value), "standard_error": error, "low": low, "high": high}
+        )
+    lines = [
+        f"{' '.join(f['query'].split())}: {f['value']:,} +- {f['standard_error']:.3g} "
+        f"({options.level:.0%}: {f['low']:,.0f} to {f['high']:,.0f})"
+        for f in facts
+    ]
+    _tell(options, session, facts, lines, answers[0].record)
+
+
+def _tell(
+    options: Any, session: "Session", facts: list[dict[str, Any]], lines: list[str], record: dict[str, Any] | None
+) -> None:
+    """Answers, then the budget as the ledger states it."""
+    from sfumato.pipeline.open_session import remaining
+
+    dataset = session.account.ledger.dataset(session.account.name)
+    spent, left = [dataset.total(place).epsilon for place in range(len(dataset.caps))], remaining(dataset)
+    told = "; ".join(f"{e:.4g} of {cap.describe()}" for e, cap in zip(spent, dataset.caps, strict=True))
+    line = f"{dataset.name}: spent {told}; remaining: one more pure release of epsilon up to {left:g}"
+    budget = {"dataset": dataset.name, "spent": [finite(e) for e in spent], "remaining": left}
+    promise = session.promise
+    protects = {"unit": promise.unit, "neighbours": promise.neighbours, "group": promise.group}
+    terms = {"method": options.method, "epsilon": options.epsilon, "level": options.level, **protects}
+    text = "\n".join(map(plain.line, [*lines, line]))
+    tell(options, {"answers": facts, "terms": terms, "budget": budget, "record": record}, text)
+
+
+def _whole(options: Any, session: "Session", queries: list[str]) -> None:
+    """All questions by a mechanism that is charged at once."""
+    from sfumato.errors import ParameterError
+
+    if options.method == "median" and options.histogram is not None:
+        raise ParameterError("the median mechanism keeps no histogram: use --method weights or mwem")
+    _check_free(options.histogram)
+    terms = {"epsilon": options.epsilon, "delta": options.delta, "updates": options.updates}
+    if options.price:
+        _quote(options, session.price_whole(options.method, queries, **terms), len(queries))
+        return
+    with _new_file(options.histogram) as write:
+        if options.method == "mwem":
+            made, record = session.synthesise(queries, **terms)
+            _tell_synthetic(options, session, record)
+            write(made)
+        else:
+            _open(options, session, queries, session.open(options.method, queries=queries, **terms), write)
+
+
+def _tell_synthetic(options: Any, session: "Session", record: "Manifest") -> None:
+    facts = [{"query": a["query"], "value": a["value"]} for a in record["answers"]]
+    lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, of a synthetic histogram" for f in facts]
+    _tell(options, session, facts, lines, record)
+
+
+def _open(options: Any, session: "Session", queries: list[str], opened: "Opened", write: Write) -> None:
+    """Ask until all is answered, or nothing more can be; what was answered is told in any case, and first."""
+    import math
+
+    from sfumato.errors import ExhaustedError
+
+    facts: list[dict[str, Any]] = []
+    lines, failure = [], None
+    with opened:
+        for query in queries:
+            try:
+                found = opened.ask(query)
+            except ExhaustedError as error:
+                failure = error
+                break
+            low, high = found.interval(options.level)
+            error_ = None if math.isnan(found.standard_error) else found.standard_error
+            known = {"standard_error": error_, "low": finite(low), "high": finite(high)}
+            facts.append({"query": query, "value": found.value} | known)
+            spread = "" if error_ is None else f" +- {error_:.3g}"
+            how = ", from what was known" if error_ is None else ""
+            interval = f"({options.level:.0%}: {low:,.0f} to {high:,.0f})"
+            lines.append(f"{' '.join(query.split())}: {found.value:,.0f}{spread} {interval}{how}")
+    _tell(options, session, facts, lines, opened.record)
+    write(opened.histogram)
+    if failure is not None:
+        raise ExhaustedError(f"{len(queries) - len(facts)} of {len(queries)} questions were not answered: {failure}")
+
+
+def _check_free(path: str | None) -> None:
+    from pathlib import Path
+
+    from sfumato.errors import ParameterError
+
+    if path is not None and (Path(path).suffix != ".parquet" or Path(path).exists() or not Path(path).parent.is_dir()):
+        raise ParameterError(
+            f"{path}: a histogram is written to a new file that ends in .parquet, in a folder that exists"
+        )
+
+
+@contextmanager
+def _new_file(path: str | None) -> Iterator[Write]:
+    """Writes a histogram to a file that is there before anything is charged, and gone if nothing is written to it."""
+    from pathlib import Path
+
+    from sfumato.errors import ParameterError, ReleaseError
+
+    if path is None:
+        yield lambda _: None
+        return
+    try:
+        file = Path(path).open("xb")  # noqa: SIM115 - closed below, in any case
+    except OSError as error:
+        raise ParameterError(f"{path}: no histogram can be written there ({error.strerror})") from None
+    whole = False
+
+    def write(histogram: "SyntheticHistogram | None") -> None:
+        nonlocal whole
+        if histogram is None:
+            return
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with file:
+                pq.write_table(histogram.table(), file)
+        except (OSError, pa.ArrowException):
+            raise ReleaseError(
+                f"{path}: the histogram could not be written; what was answered stands, and is spent"
+            ) from None
+        whole = True
+
+    try:
+        yield write
+    finally:
+        file.close()
+        if not whole:
+            Path(path).unlink(missing_ok=True)
+
+
+def _quote(options: Any, quotes: "list[Quote]", count: int) -> None:
+    shared = "" if count == 1 else " each" if options.method == "laplace" else " together"
+    lines = [f"{count:,} question{'s' * (count > 1)} at epsilon {options.epsilon:g}{shared}; nothing was read"]
+    lines += [
+        f"of {q.cap.describe()}:\n  spent {q.before.epsilon:.4g}; with these answers {q.after.epsilon:.4g} "
+        f"({q.after.bound} composition{f', counted {q.times} times' if q.times > 1 else ''}): "
+        f"{'they fit' if q.fits else 'THEY DO NOT FIT'}"
+        for q in quotes
+    ]
+    facts = [
+        {"cap": q.cap.describe(), "before": finite(q.before.epsilon), "after": finite(q.after.epsilon)}
+        | {"bound": q.after.bound, "fits": q.fits, "times": q.times}
+        for q in quotes
+    ]
+    tell(options, {"questions": count, "epsilon": options.epsilon, "quotes": facts}, "\n".join(lines))

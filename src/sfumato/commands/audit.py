@@ -1,0 +1,72 @@
+"""``sfumato audit``: try to refute every mechanism, and fail if one is refuted."""
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.commands.options import command
+
+if TYPE_CHECKING:
+    from sfumato.audit.cases import Line
+
+
+def add_audit(commands: Any) -> None:
+    """The command."""
+    parser = command(
+        commands,
+        "audit",
+        "Try to refute the guarantees of all mechanisms; exit code 1 if one is refuted.",
+        "sfumato audit --quick",
+        _audit,
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer samples: about half a minute")
+    parser.add_argument("--seconds", type=float, help="time for the whole table (default 300, quick 30)")
+    parser.add_argument("--seed", type=int, help="repeat the same audits (default: new randomness)")
+
+
+def _audit(options: Any) -> int:
+    from sfumato import check
+    from sfumato.audit.cases import CASES, EPSILONS, FULL, QUICK, suite
+    from sfumato.commands.progress import ProgressLine
+
+    effort = replace(QUICK if options.quick else FULL, seed=options.seed)
+    if options.seconds is not None:
+        check.positive(seconds=options.seconds)
+        effort = replace(effort, seconds=options.seconds)
+    lines: list[Line] = []
+    if not options.json:
+        print(_HEAD)
+    with ProgressLine(None, what="samples") as progress:
+        for line in suite(effort, progress=progress):
+            lines.append(line)
+            if not options.json:
+                progress.clear()
+                print(_text(line), flush=True)
+    failed = [line for line in lines if not line.finding.passed]
+    if options.json:
+        facts = {"confidence": effort.confidence, "failed": len(failed), "audits": [line.to_dict() for line in lines]}
+        print(json.dumps(facts, indent=2))
+    else:
+        print(_verdict(len(lines), len(failed), effort.confidence))
+    sys.stdout.flush()
+    assert len(lines) == len(CASES) * len(EPSILONS)
+    return 1 if failed else 0
+
+
+_HEAD = f"{'mechanism':36}{'epsilon':>8}{'delta':>8}{'bound':>8}{'reached':>9}  {'by':9}{'samples':>11}  verdict"
+
+
+def _text(line: "Line") -> str:
+    found = line.finding
+    numbers = f"{found.epsilon:8g}{found.delta:8g}{found.bound.epsilon:8.3f}{found.share:9.0%}"
+    return f"{line.name:36}{numbers}  {found.method:9}{found.bound.samples:11,}  {found.verdict}"
+
+
+def _verdict(audits: int, failed: int, confidence: float) -> str:
+    if failed:
+        return f"{failed} of {audits} audits FAILED: do not release with these mechanisms"
+    return (
+        f"No guarantee was refuted in {audits} audits (together a false alarm in at most {1 - confidence:.2g} of such "
+        "tables). A bound is what these attacks reached, never a proof that no other reaches more."
+    )

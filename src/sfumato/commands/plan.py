@@ -1,0 +1,130 @@
+"""``sfumato plan``: what to release, before any data is read."""
+
+from typing import Any
+
+from sfumato.commands.options import add_promise, command, promise, tell
+
+
+def add_plan(commands: Any) -> None:
+    """``sfumato plan``."""
+    parser = command(
+        commands,
+        "plan",
+        "Rank mechanisms, projections and dimensions by predicted error. Reads no data, spends nothing.",
+        "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
+        _plan,
+    )
+    parser.add_argument("--schema", help="schema file (TOML)")
+    parser.add_argument("--columns", type=int, help="instead of a schema: this many flags")
+    add_promise(parser)
+    parser.add_argument(
+        "--purpose",
+        default="distances",
+        choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts"),
+        help="default distances",
+    )
+    parser.add_argument("--rows", type=int, help="number of records, or of vertices")
+    parser.add_argument(
+        "--distance", type=float, help="the scale that matters: a distance, a deviation, or the weight of a cut"
+    )
+    parser.add_argument(
+        "--scales", type=float, nargs="+", metavar="DISTANCE", help="several distances at once: one sketch or several?"
+    )
+    parser.add_argument("--largest-dimension", type=int, help="most numbers per record")
+    parser.add_argument("--plot", metavar="FILE", help="also draw the errors: .svg, .png or .html")
+
+
+def _plan(options: Any) -> None:
+    from sfumato.planning.planner import plan
+    from sfumato.tables.schema import Schema
+
+    facts = {
+        "guarantee": promise(options),
+        "schema": None if options.schema is None else Schema.read(options.schema),
+        "columns": options.columns,
+        "purpose": options.purpose,
+        "rows": options.rows,
+        "largest_dimension": options.largest_dimension,
+    }
+    if options.scales is not None:
+        _scales(options, facts)
+        return
+    made = plan(distance=options.distance, **facts)
+    if options.plot is not None:
+        from sfumato.report.plots import draw_plan
+
+        draw_plan(made, options.plot)
+    tell(options, made.to_dict(), made.describe())
+
+
+def _scales(options: Any, facts: dict[str, Any]) -> None:
+    from sfumato.errors import ParameterError
+    from sfumato.planning.scales import plan_scales
+
+    if options.distance is not None or options.plot is not None:
+        raise ParameterError("--scales names the distances of a table: it goes with neither --distance nor --plot")
+    made = plan_scales(options.scales, **facts)
+    tell(options, made.to_dict(), made.describe())
+
+
+def add_regions(commands: Any) -> None:
+    """``sfumato regions``."""
+    parser = command(
+        commands,
+        "regions",
+        "Say at which distances a sketch, randomized response, or noise on distances is best, for records of flags.",
+        "sfumato regions --columns 1000 --rows 10000 --epsilon 1 --delta 1e-6 --unit attribute",
+        _regions,
+    )
+    parser.add_argument("--columns", type=int, required=True, help="number of flags")
+    parser.add_argument("--rows", type=int, required=True, help="number of records")
+    add_promise(parser)
+    parser.add_argument("--plot", metavar="FILE", help="also draw the errors: .svg, .png or .html")
+
+
+def _regions(options: Any) -> None:
+    from sfumato.planning.regions import borders, describe, facts, rows_where_projection_wins
+
+    where = {"columns": options.columns, "guarantee": promise(options)}
+    found = borders(rows=options.rows, **where)
+    middle = float(found[len(found) // 2].distance)
+    wins = rows_where_projection_wins(distance=middle, **where)
+    if options.plot is not None:
+        from sfumato.report.plots import draw_regions
+
+        draw_regions(options.plot, rows=options.rows, **where)
+    text = f"at distance {middle:.3g} a sketch beats noise on distances from {wins:,} records on"
+    told = {"regions": facts(found), "projection_wins": {"distance": middle, "rows": wins}}
+    tell(options, told, f"{describe(found)}\n{text}")
+
+
+def add_feasible(commands: Any) -> None:
+    """``sfumato feasible``."""
+    parser = command(
+        commands,
+        "feasible",
+        "Which (epsilon, delta) Gaussian noise of a given scale promises at sensitivity 1: exact, and as published.",
+        "sfumato feasible 0.5 1 2 --plot feasible.svg",
+        _feasible,
+    )
+    parser.add_argument("scales", type=float, nargs="+", help="standard deviations of the noise")
+    parser.add_argument("--plot", metavar="FILE", help="also draw the curves: .svg, .png or .html")
+
+
+def _feasible(options: Any) -> None:
+    from sfumato import check
+    from sfumato.planning.regions import feasible_epsilon, published_epsilon
+
+    check.positive(**{f"scales[{i}]": s for i, s in enumerate(options.scales)})
+    rows = [
+        {"scale": s, "delta": d, "epsilon": feasible_epsilon(s, d), "published": published_epsilon(s, d)}
+        for s in options.scales
+        for d in (1e-9, 1e-6, 1e-3, 0.1)
+    ]
+    if options.plot is not None:
+        from sfumato.report.plots import draw_feasible
+
+        draw_feasible(options.plot, options.scales)
+    head = "     scale      delta    epsilon   as published"
+    lines = [f"{r['scale']:10.4g} {r['delta']:10.3g} {r['epsilon']:10.4g} {r['published']:14.4g}" for r in rows]
+    tell(options, {"feasible": rows}, "\n".join([head, *lines]))

@@ -1,0 +1,74 @@
+"""``sfumato reproduce``: every table and figure of the papers, from the experiments of a checkout."""
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from sfumato import check
+from sfumato.commands.options import command, tell
+from sfumato.errors import MissingDependency, ParameterError
+
+
+def add_reproduce(commands: Any) -> None:
+    """``sfumato reproduce``."""
+    text = "Make every table and figure of the papers, ours beside theirs (in a checkout: needs its experiments)."
+    parser = command(commands, "reproduce", text, "sfumato reproduce all --quick", _reproduce)
+    parser.set_defaults(stands="the pages were written")
+    parser.add_argument("name", nargs="?", help="all, a paper, an experiment; without it: a list of them")
+    parser.add_argument("--quick", action="store_true", help="few repetitions: minutes instead of hours")
+    parser.add_argument("--data", type=Path, help="folder of the data sets (default: $SFUMATO_DATA)")
+    parser.add_argument(
+        "--out", type=Path, help="folder of the pages (default: docs of the checkout; reproduced with --quick)"
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="experiments at a time (default: cores)")
+    parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn (default 1)")
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    runner, root = _runner()
+    papers = runner.catalogue()
+    check.whole(1, jobs=options.jobs)
+    check.whole(0, seed=options.seed)
+    if options.name is None:
+        options.stands = None
+        tell(options, {p.name: [e.name for e in p.experiments] for p in papers}, _listed(papers))
+        return
+    if not runner.chosen(papers, options.name):
+        raise ParameterError(f"there is no experiment {options.name!r}: `sfumato reproduce` lists them")
+    given = os.environ.get("SFUMATO_DATA")
+    data = options.data or (Path(given) if given else None)
+    if data is not None and not data.is_dir():
+        raise ParameterError(f"{data} is not a folder: give --data the folder of the data sets, or leave it out")
+    out = options.out or root / ("reproduced" if options.quick else "docs")
+    if out.exists() and not out.is_dir():
+        raise ParameterError(f"{out} is not a folder: give --out the folder that the pages go to")
+    wish = runner.Wish(out, data, options.quick, options.jobs, options.seed)
+    found = runner.reproduce(options.name, wish, papers)
+    shown = "" if options.name == "all" else "\n\n".join(b for kept in found for b in runner.section(kept)) + "\n\n"
+    where = f"written to {out / 'results.md'}, errata.md and results.json"
+    tell(options, {kept["experiment"]: kept for kept in found}, shown + where)
+
+
+def _listed(papers: Any) -> str:
+    lines = []
+    for paper in papers:
+        lines += [f"{paper.name}: {paper.title}"] + [f"    {e.name}: {e.title}" for e in paper.experiments]
+    return "\n".join(lines)
+
+
+def _runner() -> tuple[Any, Path]:
+    """The experiments of this checkout, and its root."""
+    root = Path(__file__).parents[3]
+    if not (root / "experiments" / "reproduce.py").exists():
+        raise ParameterError("the experiments are not in the package: clone the repository and run `make demo` there")
+    sys.path.insert(0, str(root / "experiments"))
+    try:
+        return importlib.import_module("reproduce"), root
+    except ImportError as error:
+        raise MissingDependency(
+            f"the experiments need {error.name}: `make results` installs what they use, or "
+            "pip install 'sfumato[plot,sklearn]'"
+        ) from error

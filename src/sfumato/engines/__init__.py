@@ -1,0 +1,1 @@
+"""Where the work is done: threads, processes, a Spark cluster."""

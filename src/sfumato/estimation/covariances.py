@@ -1,0 +1,431 @@
+"""Covariances seen through noise: what a release holds of a second moment, and what follows from it with error bars.
+
+Rows x are taken about a public centre, in weighted units. A constant c, the *anchor*, may stand beside each row; the
+sum of (x, c)(x, c)^T then holds the second moment, c times the sum of the rows and c^2 times their number. All that is
+said here is about the rows that were released, clipped as they were, and not about a population they may come from.
+
+Rows were rounded to a public grid before anything was summed up (``moment_grid``), each number of column j by at most
+t_j. That moves <u, x> by at most <|u|, t>, so the root of the mean square along u, about the centre or about the mean,
+by no more (Minkowski), and every singular value of the rows over sqrt(n) by at most ||t|| (Weyl). Intervals allow for
+it: they hold the truth of the rows before they were rounded.
+
+Errors are linear in the noise N on that matrix, up to a term of order 1/n. The scatter S about the mean m errs by
+<l', N r'> in l^T S r, with l' = (l, -<l, m>/c) and r' likewise: one formula gives the errors of variances, of
+eigenvalues and, by the delta method, of regression coefficients.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.intervals.estimate import Estimate, Number, plain
+from sfumato.intervals.moments import NoiseLaw
+from sfumato.numerics.types import Floats
+
+COVERS = "the noise of the release; nothing else is random"
+_MANY = 1e4  # a sum of as many Laplace draws as this is Gaussian for every purpose here
+_SMALL = 8  # columns up to which simulating costs next to nothing
+_DENSE = 128  # columns from which on norms are found by iteration, and fewer of them are simulated
+_COUNT_SHARE = 0.1  # of what an interval may miss, where the number of records has noise of its own
+
+
+# ---- what is published ----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16)
+def kept(dim: int, *, centred: bool, counted: bool) -> NDArray[np.bool_]:
+    """Which numbers of the triangle of (x, c)(x, c)^T are published: sums if centred, the number of rows if counted."""
+    above = np.triu_indices(dim + 1, 1)[1] < dim
+    mask = np.concatenate([np.append(np.ones(dim, bool), counted), centred | above])
+    mask.setflags(write=False)
+    return mask
+
+
+def square(triangle: Floats, dim: int) -> Floats:
+    """A symmetric matrix from its diagonal, followed by what lies above it, row by row."""
+    above = np.zeros((dim, dim))
+    above[np.triu_indices(dim, 1)] = triangle[dim:]
+    return np.asarray(above + above.T + np.diag(triangle[:dim]))
+
+
+@lru_cache(maxsize=2)
+def places(dim: int) -> NDArray[np.intp]:
+    """Rows and columns of the numbers of a triangle: the diagonal, then what lies above it."""
+    found = np.concatenate([np.diag_indices(dim), np.triu_indices(dim, 1)], axis=1)
+    found.setflags(write=False)
+    return found
+
+
+# ---- noise on every number ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """The published triangle with noise: Laplace of one scale, or Gaussian, less by sqrt(2) off the diagonal.
+
+    values         : the published numbers in weighted units.
+    law            : of the noise on the diagonal.
+    public_records : the number of rows, or None if it is protected, so published with noise.
+    rounding       : by how much a number of each column was moved at most, when rows were rounded.
+    """
+
+    values: Floats
+    dim: int
+    law: NoiseLaw
+    anchor: float
+    centred: bool
+    public_records: int | None
+    rounding: Floats | float = 0.0
+
+    @cached_property
+    def published(self) -> NDArray[np.bool_]:
+        """Which numbers of the triangle there are."""
+        return kept(self.dim, centred=self.centred, counted=self.public_records is None)
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The published numbers as a symmetric matrix with the anchor last; 0 where nothing is published."""
+        return self._square(self.values)
+
+    def _square(self, values: Floats) -> Floats:
+        triangle = np.zeros(self.published.size)
+        triangle[self.published] = values
+        return square(triangle, self.dim + 1)
+
+    @property
+    def records(self) -> float:
+        """The number of rows: public, or an unbiased estimate, but at least 1."""
+        if self.public_records is not None:
+            return float(self.public_records)
+        return max(float(self.matrix[-1, -1]) / self.anchor**2, 1.0)
+
+    @property
+    def mean(self) -> Floats:
+        """Of the rows, about the public centre; 0 where no sums are published."""
+        return np.asarray(self.matrix[:-1, -1] / self.anchor / self.records)
+
+    @property
+    def _sum_variance(self) -> float:
+        """Of the noise on each sum."""
+        return self.law.variance / self.anchor**2 / (2 if self.law.kind == "gaussian" else 1) * self.centred
+
+    def covariance(self) -> Floats:
+        """The second moment per row, or the covariance if centred; unbiased where the number of rows is public."""
+        sums = self.matrix[:-1, -1] / self.anchor
+        squared = np.outer(sums, sums) - self._sum_variance * np.eye(self.dim)
+        return np.asarray((self.matrix[:-1, :-1] - squared / self.records) / self.records)
+
+    def form(self, left: Floats, right: Floats, value: float | None = None) -> tuple[float, float]:
+        """Standard error of left^T covariance right, and how many equal Laplace draws err alike.
+
+        ``value``: of the form, if the number of rows divides it; without one it is a ratio in which that cancels.
+        """
+        lifted = [np.append(side, -side @ self.mean / self.anchor) for side in (left, right)]
+        weights = (np.outer(*lifted) + np.outer(*lifted[::-1])) / 2
+        if value is not None:
+            weights[-1, -1] -= value / self.anchor**2
+        place = places(self.dim + 1)
+        diagonal = np.arange(self.published.size) <= self.dim
+        across = math.sqrt(2) if self.law.kind == "gaussian" else 2.0
+        shares = (weights[place[0], place[1]] * np.where(diagonal, 1.0, across))[self.published]
+        squares = float(shares @ shares)
+        second = self._sum_variance**2 * float((left @ left) * (right @ right) + (left @ right) ** 2)
+        variance = squares * self.law.variance + second / self.records**2
+        alike = squares**2 / max(float(np.sum(shares**4)), np.finfo(float).tiny)
+        return math.sqrt(variance) / self.records, max(alike, 1.0)
+
+    def quantile(self, tail: float, alike: float) -> float:
+        """How many standard errors are exceeded with this probability."""
+        return laplace_sum_tail(tail, alike) if self.law.kind == "laplace" else -float(scipy.special.ndtri(tail))
+
+    def variance(self, direction: Floats, most: float) -> Estimate:
+        """Of the rows along a direction, in [0, most]."""
+        value = float(direction @ self.covariance() @ direction)
+        error, alike = self.form(direction, direction, value)
+
+        def bounds(tail: float) -> tuple[Floats, Floats]:
+            reach = self.quantile(tail, alike) * error
+            return _before_rounding((value - reach, value + reach), moved, most)
+
+        moved = float(np.sum(np.abs(direction) * self.rounding))
+        return Estimate(value, error, COVERS, bounds)
+
+    def eigenvalue_bounds(self, values: Floats, tail: float) -> tuple[Floats, Floats]:
+        """Bounds on all eigenvalues at once: none is off by more than the norm of the error (Weyl).
+
+        The norm's quantile is an order statistic of simulated errors. Exact where the error's law is known: for second
+        moments with a public number of rows; otherwise the mean and the covariance found stand in for the true ones.
+        """
+        count = _simulations(2 * tail, self.dim)
+        rng = np.random.default_rng(0)
+        norms = np.sort([_norm(self._simulated(rng)) for _ in range(count)])
+        widest = norms[_place(2 * tail, count)]
+        return values - widest, values + widest
+
+    def _simulated(self, rng: np.random.Generator) -> Floats:
+        """The error of a covariance with new noise."""
+        size = self.values.size
+        if self.law.kind == "laplace":
+            noise = self._square(rng.laplace(0, self.law.scale / math.sqrt(2), size))
+        else:
+            diagonal = np.arange(self.published.size)[self.published] <= self.dim
+            noise = self._square(rng.standard_normal(size) * self.law.scale * np.where(diagonal, 1, math.sqrt(0.5)))
+        sums, count = noise[:-1, -1] / self.anchor, float(noise[-1, -1]) / self.anchor**2
+        mean = self.mean
+        crossed = np.outer(mean, sums)
+        error = noise[:-1, :-1] - crossed - crossed.T + count * np.outer(mean, mean)
+        error -= (np.outer(sums, sums) - self._sum_variance * np.eye(self.dim)) / self.records
+        return np.asarray((error - count * self.covariance()) / self.records)
+
+
+def _simulations(missed: float, dim: int) -> int:
+    """How many draws of a law make an order statistic a bound that is missed this often, and no wild one.
+
+    Over the draws, that is: they are the same for every release, and with m beyond the bound the share that it misses
+    is off by about 1 / sqrt(m) of itself.
+    """
+    return math.ceil((60 if dim <= _SMALL else 20 if dim <= _DENSE else 2) / missed * (1 - 1e-12)) - 1
+
+
+def _place(missed: float, count: int) -> int:
+    """Which order statistic: a further draw exceeds it with at most this probability, all being exchangeable."""
+    return min(math.ceil((1 - missed) * (count + 1) * (1 - 1e-12)), count) - 1
+
+
+def _before_rounding(ends: tuple[Number, Number], moved: float, most: float) -> tuple[Floats, Floats]:
+    """Bounds on mean squares in [0, most] of rows whose rounding moved their roots by at most ``moved``."""
+    low, high = (np.sqrt(np.maximum(end, 0.0)) for end in ends)
+    return np.minimum(np.maximum(low - moved, 0.0) ** 2, most), np.minimum((high + moved) ** 2, most)
+
+
+def _norm(matrix: Floats) -> float:
+    """The largest absolute eigenvalue."""
+    if len(matrix) <= _DENSE:
+        return float(np.abs(np.linalg.eigvalsh(matrix)).max())
+    start = np.random.default_rng(0).standard_normal(len(matrix))
+    (value,) = scipy.sparse.linalg.eigsh(matrix, 1, v0=start, return_eigenvectors=False, tol=1e-6)
+    return float(abs(value)) * (1 + 1e-5)
+
+
+def laplace_sum_tail(probability: float, alike: float) -> float:
+    """The value that a sum of ``alike`` equal Laplace draws, scaled to variance 1, exceeds with this probability.
+
+    Such a sum is sqrt(W / alike) Z with W of the gamma law of shape ``alike`` and Z standard normal. An uneven sum of
+    Laplace draws is taken for the even one of the same variance and kurtosis: exact if all weights that matter are
+    equal, or one.
+    """
+    if alike >= _MANY:
+        return -float(scipy.special.ndtri(probability))
+    ends = scipy.special.gammaincinv(alike, 1e-15), scipy.special.gammainccinv(alike, 1e-18)
+    log_w = np.linspace(math.log(max(ends[0], 1e-30)), math.log(ends[1]), 1001)
+    density = np.exp(alike * log_w - np.exp(log_w) - scipy.special.gammaln(alike))
+    weights, spread = density / density.sum(), np.exp(log_w / 2) / math.sqrt(alike)
+
+    def excess(x: float) -> float:
+        return float(np.log(weights @ scipy.special.ndtr(-x / spread)) - math.log(probability))
+
+    return float(scipy.optimize.brentq(excess, 0.0, 5 - 2 * math.log(probability))) if probability < 0.5 else 0.0
+
+
+# ---- sketches -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sketched:
+    """Draws of N(0, S + ridge I), S the scatter of the rows: ``rows`` has shape (draws, columns).
+
+    count    : the number of records with Laplace noise of this law on it, or the public number and None.
+    rounding : by how much a number of each column was moved at most, when records were rounded.
+    """
+
+    rows: Floats
+    ridge: float
+    count: tuple[float, NoiseLaw | None]
+    rounding: Floats | float = 0.0
+
+    @property
+    def records(self) -> float:
+        """The number of records: public, or an estimate, but at least 1."""
+        return max(self.count[0], 1.0)
+
+    @property
+    def draws(self) -> int:
+        """How many rows were drawn."""
+        return len(self.rows)
+
+    @cached_property
+    def ridged(self) -> Floats:
+        """An unbiased estimate of S + ridge I; never negative."""
+        return np.asarray(self.rows.T @ self.rows / self.draws)
+
+    def covariance(self) -> Floats:
+        """S per record; the draws are unbiased for S, and negative eigenvalues can come from the ridge taken off."""
+        return np.asarray((self.ridged - self.ridge * np.eye(self.rows.shape[1])) / self.records)
+
+    def form(self, left: Floats, right: Floats, value: float | None = None) -> tuple[float, float]:
+        """Standard error of left^T covariance right, by the moments of the Wishart law; no Laplace draws in it."""
+        here, there, across = (float(a @ self.ridged @ b) for a, b in ((left, left), (right, right), (left, right)))
+        variance = (here * there + across**2) / self.draws
+        law = self.count[1]
+        if value is not None and law is not None:
+            variance += value**2 * law.variance
+        return math.sqrt(variance) / self.records, math.inf
+
+    def quantile(self, tail: float, alike: float) -> float:
+        """How many standard errors are exceeded with this probability: Student's, for the draws are few."""
+        del alike
+        return -float(scipy.special.stdtrit(self.draws, tail))
+
+    def variance(self, direction: Floats, most: float) -> Estimate:
+        """Of the records along a direction, in [0, most]; intervals are exact, since draws . direction is Gaussian."""
+        squares = float(np.sum((self.rows @ direction) ** 2))
+        ridge = self.ridge * float(direction @ direction)
+        value = (squares / self.draws - ridge) / self.records
+        moved = float(np.sum(np.abs(direction) * self.rounding))
+
+        def bounds(tail: float) -> tuple[Floats, Floats]:
+            return _before_rounding(self._variance_bounds(squares, ridge, tail), moved, most)
+
+        return Estimate(value, self.form(direction, direction, value)[0], COVERS, bounds)
+
+    def _variance_bounds(self, squares: float, ridge: float, tail: float) -> tuple[float, float]:
+        (least, largest), left = self._count_bounds(tail)
+        low = squares / float(scipy.special.chdtri(self.draws, left)) - ridge
+        high = squares / float(scipy.special.chdtri(self.draws, 1 - left)) - ridge
+        return low / largest, high / least
+
+    def _count_bounds(self, tail: float) -> tuple[tuple[float, float], float]:
+        """Bounds on the number of records, and the tail that is left for other things to miss."""
+        law = self.count[1]
+        if law is None:
+            return (self.records, self.records), tail
+        reach = float(law.tail(tail * _COUNT_SHARE, 1))
+        return (max(self.count[0] - reach, 1.0), max(self.count[0] + reach, 1.0)), tail * (1 - _COUNT_SHARE)
+
+    def eigenvalue_bounds(self, values: Floats, tail: float) -> tuple[Floats, Floats]:
+        """Bounds on all eigenvalues at once.
+
+        The ridged estimate is A W A with A^2 = S + ridge I and W a Wishart matrix over the number of draws, so each of
+        its eigenvalues is that of S + ridge I times a number between those of W (Ostrowski), whose law is known:
+        quantiles are order statistics of simulated ones. With no more draws than columns there is no upper bound.
+        """
+        (least, largest), left = self._count_bounds(tail)
+        dim, rng = self.rows.shape[1], np.random.default_rng(0)
+        count = _simulations(left, dim)
+        ends = np.array([_extremes(rng, self.draws, dim) for _ in range(count)])
+        place = _place(left, count)
+        small, big = np.sort(ends[:, 0])[::-1][place], np.sort(ends[:, 1])[place]
+        ridged = values * self.records + self.ridge
+        low = (ridged / big - self.ridge) / largest
+        high = (ridged / small - self.ridge) / least if small > 0 else np.full_like(values, np.inf)
+        return low, high
+
+
+def _extremes(rng: np.random.Generator, draws: int, dim: int) -> tuple[float, float]:
+    """The least and the largest eigenvalue of a Wishart matrix over its draws; by Bartlett's triangle if it has one."""
+    if draws <= dim:
+        return 0.0, float(np.linalg.norm(rng.standard_normal((draws, dim)), 2)) ** 2 / draws
+    root = np.tril(rng.standard_normal((dim, dim)), -1) + np.diag(np.sqrt(rng.chisquare(draws - np.arange(dim))))
+    singular = np.linalg.svd(root, compute_uv=False)
+    return float(singular[-1]) ** 2 / draws, float(singular[0]) ** 2 / draws
+
+
+View: TypeAlias = Noisy | Sketched
+
+
+# ---- questions ------------------------------------------------------------------------------------------------------
+
+
+class Eigenvalues(Estimate):
+    """Estimates of eigenvalues whose intervals hold for all of them at once, asked for or not."""
+
+    __slots__ = ()
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = True) -> tuple[Number, Number]:
+        """(low, high) that hold all eigenvalues with probability ``level``, however close together they are."""
+        del simultaneous
+        return Estimate.interval(self, level)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrincipalComponents:
+    """Leading eigenvectors as columns, the largest variance first, with the variance along each.
+
+    Noise pushes eigenvalues apart, so the leading ones look larger than they are where noise rivals the gaps between
+    them; the intervals allow for that, the standard errors (of the first order) do not.
+    """
+
+    variances: Eigenvalues
+    vectors: Floats
+    total_variance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regression:
+    """Least squares of a target on features. ``intercept`` is None where no mean is published."""
+
+    features: tuple[str, ...]
+    target: str
+    coefficients: Estimate
+    intercept: float | None
+
+
+def repaired(matrix: Floats) -> Floats:
+    """The nearest matrix without negative eigenvalues, in the Frobenius norm. No longer unbiased."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def principal_components(view: View, k: int, most: float) -> PrincipalComponents:
+    """The k leading ones of the covariance as it is, not repaired."""
+    covariance = view.covariance()
+    check.whole(1, k=k)
+    if k > len(covariance):
+        raise check.fail("k", k, f"at most {len(covariance)}, the number of encoded columns")
+    values, vectors = (part[..., ::-1] for part in np.linalg.eigh(covariance))
+    vectors = vectors[:, :k] * np.where(vectors[np.abs(vectors[:, :k]).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
+    errors = np.array([view.form(v, v, x)[0] for v, x in zip(vectors.T, values[:k], strict=True)])
+    moved = float(np.linalg.norm(np.broadcast_to(view.rounding, len(covariance))))
+
+    def bounds(tail: float) -> tuple[Floats, Floats]:
+        return _before_rounding(view.eigenvalue_bounds(values[:k], tail), moved, most)
+
+    return PrincipalComponents(Eigenvalues(values[:k], errors, COVERS, bounds), vectors, float(values.sum()))
+
+
+def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ridge: float) -> Estimate | None:
+    """Regression coefficients, times ``scaling``, with errors by the delta method; None without a positive matrix."""
+    features, target = columns
+    covariance = view.covariance()
+    inner = covariance[np.ix_(features, features)] + ridge * np.eye(len(features))
+    if float(np.linalg.eigvalsh(inner)[0]) <= 0:
+        return None
+    inverse = np.linalg.inv(inner)
+    found = inverse @ covariance[features, target]
+    residual = np.zeros(len(covariance))
+    residual[features], residual[target] = -found, 1.0
+    directions = np.zeros((len(features), len(covariance)))
+    directions[:, features] = inverse
+    parts = [view.form(direction, residual) for direction in directions]
+    errors, alike = (np.array(part) for part in zip(*parts, strict=True))
+    value, error = found * scaling, errors * np.abs(scaling)
+    rounded = np.array([_rounded(view, covariance, direction, residual) for direction in directions]) * np.abs(scaling)
+
+    def bounds(tail: float) -> tuple[Floats, Floats]:
+        reach = error * np.array([view.quantile(tail, count) for count in alike]) + rounded
+        return value - reach, value + reach
+
+    return Estimate(plain(value), plain(error), COVERS + "; to first order in it", bounds)
+
+
+def _rounded(view: View, covariance: Floats, left: Floats, right: Floats) -> float:
+    """By how much rounding moved left^T covariance right at most: <Xl, Yr> - <X'l, Y'r> by Cauchy's inequality."""
+    moved = [float(np.sum(np.abs(side) * view.rounding)) for side in (left, right)]
+    length = [math.sqrt(max(float(side @ covariance @ side), 0.0)) for side in (left, right)]
+    return moved[0] * length[1] + length[0] * moved[1] + moved[0] * moved[1]

@@ -1,0 +1,178 @@
+"""Squared distances between all pairs of n points: their order in a triangle, and what points in space can have.
+
+The strict upper triangle is kept in row-major order: (0,1), (0,2), ..., (0,n-1), (1,2), ... Cleaning is post-processing
+of a release and costs no privacy.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.numerics.types import Floats
+from sfumato.tables.schema import Schema
+
+Indices: TypeAlias = NDArray[np.int64]
+Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
+
+# ---- how far apart rows can be --------------------------------------------------------------------------------------
+
+
+def one_value_squared(squares: Sequence[float], categories: Runs = ()) -> float:
+    """The most that one value adds to a squared distance, for columns of these squared widths.
+
+    A category that changes moves two of its one-hot columns. Whole numbers in, a whole number out.
+    """
+    alone, together = _values(squares, categories)
+    return max([*alone, *together])
+
+
+def diameter_squared(squares: Sequence[float], categories: Runs = ()) -> float:
+    """The largest squared distance between two rows within their bounds, for columns of these squared widths.
+
+    One category adds the squares of two of its columns, however many it has: two rows hold at most one value each.
+    """
+    alone, together = _values(squares, categories)
+    return sum(alone) + sum(together)
+
+
+def _values(squares: Sequence[float], categories: Runs) -> tuple[list[float], list[float]]:
+    """What each column of its own, and each category, adds to a squared distance at most."""
+    taken = {j for a, b in categories for j in range(a, b)}
+    return [s for j, s in enumerate(squares) if j not in taken], [sum(sorted(squares[a:b])[-2:]) for a, b in categories]
+
+
+def clip_diameter(schema: Schema) -> float:
+    """How far apart two rows can be once each is clipped to the schema's norm C; infinite without a clip.
+
+    2C, and sqrt(2) C if no column takes both signs: then <a, b> >= 0, so ||a - b||^2 <= ||a||^2 + ||b||^2. An l1 ball
+    lies in the l2 ball of its radius.
+    """
+    if schema.norm_bound is None:
+        return math.inf
+    encoding = schema.encoding
+    one_sign = bool(np.all((encoding.low >= 0) | (encoding.high <= 0)))
+    return (math.sqrt(2) if one_sign else 2) * schema.norm_bound
+
+
+def widest_squared(schema: Schema) -> float:
+    """The largest squared distance between two rows of a schema, in weighted units."""
+    encoding = schema.encoding
+    return min(diameter_squared((encoding.ranges**2).tolist(), encoding.categories), clip_diameter(schema) ** 2)
+
+
+# ---- the triangle ---------------------------------------------------------------------------------------------------
+
+
+def pairs(rows: int) -> int:
+    """How many pairs there are of that many rows."""
+    return rows * (rows - 1) // 2
+
+
+def place(first: Indices, second: Indices, rows: int) -> Indices:
+    """Where the pairs of different rows stand in the triangle, in step; the order within a pair does not matter."""
+    i, j = np.minimum(first, second), np.maximum(first, second)
+    return np.asarray(i * (2 * rows - i - 1) // 2 + j - i - 1)
+
+
+def square(triangle: Floats, rows: int) -> Floats:
+    """The symmetric matrix with zeros on its diagonal that has this strict upper triangle."""
+    if triangle.shape != (pairs(rows),):
+        raise ParameterError(f"the triangle of {rows} rows has {pairs(rows)} entries, got shape {triangle.shape}")
+    matrix = np.zeros((rows, rows))
+    matrix[np.triu_indices(rows, 1)] = triangle
+    matrix += matrix.T
+    return matrix
+
+
+# ---- points behind distances ----------------------------------------------------------------------------------------
+
+
+def between(points: Floats) -> Floats:
+    """The squared distances between all pairs of rows of a table of points."""
+    return _of_gram(points @ points.T)
+
+
+def _of_gram(gram: Floats) -> Floats:
+    norms = np.diag(gram)
+    matrix = np.maximum(norms + norms[:, None] - 2 * gram, 0.0)
+    np.fill_diagonal(matrix, 0.0)
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def _centred(matrix: Floats) -> Floats:
+    """J A J with J = I - ee^T/n: rows and columns with their means taken away."""
+    means = matrix.mean(axis=0)
+    return np.asarray(matrix - means - means[:, None] + means.mean())
+
+
+def points(matrix: Floats, rank: int) -> Floats:
+    """Points in ``rank`` dimensions, centred, whose squared distances come near the matrix: classical scaling.
+
+    The Gram matrix of centred points is -JDJ/2; its ``rank`` largest eigenvalues are kept, those below 0 become 0. For
+    squared distances of points in at most that many dimensions the answer is exact, up to rotation.
+    Reference: Torgerson 1952; Gower 1966.
+    """
+    count = len(matrix)
+    check.whole(1, rank=rank)
+    kept = min(rank, count)
+    gram = -_centred(matrix) / 2
+    values, vectors = scipy.linalg.eigh(gram, subset_by_index=(count - kept, count - 1))
+    if len(values) < kept:  # LAPACK may miss some where many are equal
+        values, vectors = (all_of[..., -kept:] for all_of in np.linalg.eigh(gram))
+    found = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+    return np.pad(found, ((0, 0), (0, rank - kept)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A matrix of squared distances that points can have, after how many rounds, and whether these were enough."""
+
+    matrix: Floats
+    rounds: int
+    converged: bool
+
+
+def nearest_distances(matrix: Floats, *, tolerance: float = 1e-7, rounds: int = 2000) -> Fitted:
+    """The matrix of squared distances between points that is nearest to a symmetric one with zero diagonal (Frobenius).
+
+    Squared distances are the symmetric matrices with zero diagonal that lie in the cone K = {A: x^T A x <= 0 for all x
+    orthogonal to e} (Schoenberg 1935). Projection on K is A - (JAJ)_+, on the zero diagonals it is setting them to 0,
+    and Dykstra's alternation of the two keeps of its past only a diagonal y: y grows by diag P_K(F - diag y), which is
+    the gradient of the concave dual problem and is 0 at the optimum (Glunt, Hayden, Hong, Wells 1990). Nesterov's
+    momentum with restarts makes the same steps longer. It ends when the diagonal is below ``tolerance`` times the
+    norm of the matrix, or after ``rounds`` decompositions. What is returned is always made from a positive
+    semidefinite Gram matrix, so it is one of squared distances in either case; after one round it is classical
+    scaling with all positive eigenvalues.
+
+    Error: the set is convex, so whatever squared distances the truth has, the answer is no farther from it than the
+    noisy matrix was.
+    """
+    check.positive(tolerance=tolerance)
+    check.whole(1, rounds=rounds)
+    small = tolerance * float(np.linalg.norm(matrix))
+    before = ahead = np.zeros(len(matrix))
+    pace, turn, done = 1.0, 0, False
+    while True:
+        inside = _in_cone(matrix - np.diag(ahead))
+        gap = np.diag(inside).copy()
+        turn, done = turn + 1, float(np.linalg.norm(gap)) <= small
+        if done or turn == rounds:
+            return Fitted(_of_gram(-_centred(inside) / 2), turn, done)
+        after = ahead + gap
+        pace = 1.0 if gap @ (after - before) < 0 else pace  # momentum that points downhill is given up
+        longer = (1 + math.sqrt(1 + 4 * pace**2)) / 2
+        ahead, before, pace = after + (pace - 1) / longer * (after - before), after, longer
+
+
+def _in_cone(matrix: Floats) -> Floats:
+    """The projection of a symmetric matrix on K."""
+    values, vectors = np.linalg.eigh(_centred(matrix))
+    above = vectors[:, values > 0] * np.sqrt(values[values > 0])
+    return np.asarray(matrix - above @ above.T)

@@ -1,0 +1,1 @@
+"""Laws of estimates, and confidence intervals."""

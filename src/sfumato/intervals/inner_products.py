@@ -1,0 +1,256 @@
+"""Confidence intervals of inner products t = <x, y> from noisy images z = xP + e, w = yP + f.
+
+Let A = ||z||^2, B = ||w||^2, T = <z, w>, r = T / sqrt(AB). For gaussian P under Gaussian noise of variance s^2 the
+matrix of A, T, B is Wishart with k degrees of freedom and mean [[||x||^2 + k s^2, t], [t, ||y||^2 + k s^2]], near and
+far alike. Its Cholesky factor is that of the mean times one of known law (Bartlett), which solved for t reads
+
+    t = sqrt(AB) (r + sqrt(1 - r^2) Y) / L,     L ~ chi2_k / k,     Y = Student_{k-1} / sqrt(k - 1), independent.
+
+A first interval is the middle of the law of the right hand side, with r as seen (Fisher's fiducial law; the posterior
+under the right Haar prior). Its ends miss just as often as they should where z and w have correlation 0 (an end passes
+0 when Student's test on r says so) or 1 or -1 (t L = T). Between, the end towards 0 misses less often, by a share that
+falls with k. Up to its size the interval is a function of r alone, so the heavy tails of products of Laplace noise
+matter little, as A and B share them, and the variance of the noise is not needed.
+
+- rademacher, achlioptas and sparse P: the same, as the limit for rows spread over many columns.
+- orthonormal P: without noise the matrix is a matrix beta, and in the same way, exactly,
+  t = sqrt(AB) (r + sqrt(1 - r^2) sqrt(1 - S) Y) / L,   S ~ Beta(k/2, (d - k)/2),   L = S d/k.
+  With noise, the d that gives T its variance stands for d; it tends to infinity as rows sink into the noise.
+- P that is not random: T is normal but for <e, f>, and under Gaussian noise its law depends on t and ||x||^2 + ||y||^2
+  alone. A normal interval with the estimated variance, exact far away; under Laplace noise with the score for rows as
+  concentrated as they look.
+
+What these first intervals miss their level by, at few columns and near the noise, their arms are then stretched by
+(``prepivoting``). That is done by simulation, so for tails down to 0.4%; smaller ones (simultaneous levels) have
+cautious ends of their own and never less.
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import scipy
+
+from sfumato.intervals import squared_lengths
+from sfumato.intervals.length_law import LengthLaw
+from sfumato.intervals.moments import Geometry, NoiseLaw, inner_product_variance
+from sfumato.intervals.pair_law import Pair
+from sfumato.intervals.prepivoting import Arms, Ends, bilinear, stretched
+from sfumato.intervals.squared_lengths import Seen
+from sfumato.numerics.types import Floats
+
+_NODES = np.arange(-6.5, 6.55, 0.05)  # normal quantiles over which L is averaged
+_WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
+TURNS = np.linspace(-4.0, 4.0, 65)  # artanh r; beyond, Y hardly matters (k > 3) and the nodes do not resolve it
+PARTS = np.linspace(0.0, 1.0, 5)  # d over the d that stands for it
+EXACT, _MOST = 0.004, 0.25  # tails between these are held to their level; smaller ones (simultaneous) err outwards
+
+DIRECTION = 0.1  # by how much, over k, arms are longer for directions that fourth powers do not tell apart
+
+
+def bounds(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """(low, high) for the inner products behind pairs of rows; each end misses with probability about ``tail``."""
+    unit, law, seen = NoiseLaw(noise.kind, 1.0), law_of(geometry), pair.over(noise.variance)
+    if geometry.dim_out == 1 or tail > _MOST:
+        low, high = rule(tail, seen, unit, law)
+    else:
+        low, high = stretched(seen, Arms(rule, max(tail, EXACT), noise.kind, law))
+    if tail < EXACT:
+        outer = _outer(tail, seen, unit, law)
+        low, high = np.minimum(low, outer[0]), np.maximum(high, outer[1])
+    return low * noise.variance, high * noise.variance
+
+
+def law_of(geometry: Geometry) -> Geometry:
+    """One geometry for all that share their intervals."""
+    k = geometry.dim_out
+    if geometry.coefficients[0] == 0:
+        return Geometry("identity", k, k)
+    return geometry if geometry.family == "orthonormal" else Geometry("gaussian", 1, k)
+
+
+def rule(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """The intervals before their arms are stretched."""
+    if geometry.coefficients[0] == 0:
+        return _under_noise(tail, pair, noise, geometry.dim_out)
+    return _over_projections(tail, pair, noise, geometry)
+
+
+def _under_noise(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Ends:
+    """Var T = s^2 (E A + E B) - k s^4; where A + B is less than the noise's, the variance taken falls as its square.
+
+    That keeps it positive and, for rows lost in the noise, free of bias to first order. At small tails, which are not
+    stretched, the outer end lies further by s^4 t (score^2 + 1) / Var T, which Cov(T, A + B) = 4 s^2 t and the third
+    cumulant 6 s^4 t, under either noise, call for.
+    """
+    bias, score = k * noise.variance, _score(tail, pair, noise, k)
+    mean = (pair.squared_z + pair.squared_w) / 2
+    variance = noise.variance * np.where(mean < bias, mean**2 / bias, 2 * mean - bias)
+    reach = score * np.sqrt(variance)
+    most, least = np.maximum(mean - bias, 0.0), np.maximum(variance, bias * noise.variance)
+    further = noise.variance**2 * np.clip(pair.inner, -most, most) * (score**2 + 1) / least
+    further = further if tail < EXACT else 0 * further
+    return pair.inner - reach + np.minimum(further, 0.0), pair.inner + reach + np.maximum(further, 0.0)
+
+
+def _score(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Floats:
+    """How many standard errors T may be off, far away.
+
+    There T - t is a sum of 2k independent terms with the entries of x and y for weights. Under Laplace noise its
+    quantiles depend on their concentration, the sum of fourth powers over the square of the sum of squares, which is
+    estimated; spread rows of equal lengths have 3 / (2k + 4). Only the share of the variance that is not <e, f> counts.
+    """
+    if noise.kind == "gaussian":
+        return np.asarray(-scipy.special.ndtri(tail))
+    total = np.maximum((pair.squared_z + pair.squared_w) / noise.variance - 2 * k, 0.0)
+    share, scores = (total / (total + k)) ** 2, laplace_scores(tail)
+    if not np.any(pair.fourth_z):
+        return np.asarray(scores(share * 3 / (2 * k + 4)))
+    fourths = (pair.fourth_z + pair.fourth_w) / noise.variance**2 - 6 * total - 12 * k
+    concentration = np.clip(fourths / np.maximum(total**2, 1.0), 1 / (2 * k), 1.0)
+    return np.asarray(scores(share * concentration) * (1 + DIRECTION / k))
+
+
+def laplace_scores(tail: float) -> Callable[[Floats], Floats]:
+    """Quantiles of weighted sums of Laplace noise, in standard deviations, by the concentration of the weights.
+
+    Known for 1 and 1/2 (one term, two equal ones) and 0 (normal), quadratic between.
+    """
+    unit = NoiseLaw("laplace", 1.0)
+    one, two, many = unit.tail(tail, 1), unit.tail(tail, 2) / math.sqrt(2), -float(scipy.special.ndtri(tail))
+    return np.polynomial.Polynomial.fit([0.0, 0.5, 1.0], [many, two, one], 2)
+
+
+def _over_projections(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry, power: int = 1) -> Ends:
+    size = np.sqrt(pair.squared_z * pair.squared_w)
+    with np.errstate(divide="ignore"):
+        turn = np.arctanh(np.clip(pair.inner / np.where(size > 0, size, 1.0), -1.0, 1.0))
+    part = _part(pair, noise, geometry) ** power  # power 0: projection alone
+    deviation = np.sqrt((size**2 + pair.inner**2) / geometry.dim_out)
+    low = pair.inner + deviation * _standardised(tail, turn, part, geometry)
+    high = pair.inner - deviation * _standardised(tail, -turn, part, geometry)
+    if geometry.dim_out > 1:
+        return low, high
+    most = np.maximum(-low, high)  # a single column shows no angle
+    return -most, most
+
+
+# ---- the fiducial law -----------------------------------------------------------------------------------------------
+
+
+def _part(pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Floats:
+    """d/D for the D whose matrix beta gives T the variance that noise and projection together do.
+
+    D solves D (D - k) = share (D - 1) (D + 2), share being that variance over the one of a Wishart matrix.
+    """
+    k, bias = geometry.dim_out, geometry.dim_out * noise.variance
+    if geometry.family != "orthonormal":
+        return np.zeros_like(pair.inner)
+    n, m = (np.maximum(squared - bias, 0.0) for squared in (pair.squared_z, pair.squared_w))
+    t = np.clip(pair.inner, -np.sqrt(n * m), np.sqrt(n * m))
+    share = k * inner_product_variance(n, m, t, noise, geometry) / ((n + bias) * (m + bias) + t * t)
+    return standing(share, geometry)
+
+
+def standing(share: Floats, geometry: Geometry) -> Floats:
+    """d/D for the D at which projection of orthonormal rows has this share of the variance of a Wishart matrix."""
+    k, share = geometry.dim_out, np.clip(share, 0.0, 1.0)
+    twice = k + share + np.sqrt(np.maximum((k + share) ** 2 - 8 * share * (1 - share), 0.0))  # 2 (1 - share) D
+    return np.asarray(np.clip(2 * (1 - share) * geometry.dim_in / twice, 0.0, 1.0))
+
+
+def _standardised(tail: float, turn: Floats, part: Floats, geometry: Geometry) -> Floats:
+    """How many deviations the low end lies above <z, w>, from a table over artanh r."""
+    within = np.clip(turn, TURNS[0], TURNS[-1])
+    if geometry.family != "orthonormal":
+        return np.asarray(np.interp(within, TURNS, _table(tail, geometry.dim_out, math.inf)))
+    columns = [_table(tail, geometry.dim_out, geometry.dim_in / p if p > 0 else math.inf) for p in PARTS]
+    return bilinear(np.stack(columns, axis=1), *steps(within, part))
+
+
+def steps(turn: Floats, part: Floats) -> Ends:
+    """Places in a table over TURNS and PARTS."""
+    return (turn - TURNS[0]) / (TURNS[1] - TURNS[0]), part * (PARTS.size - 1)
+
+
+@lru_cache(maxsize=512)
+def _table(tail: float, k: int, dim_in: float) -> Floats:
+    """Solves Pr[(r + sqrt(1 - r^2) sqrt(1 - S) Y) / L <= end] = tail by bisection, at all TURNS at once."""
+    stretch, left = _stretches(k, dim_in)
+    r, across, freedom = np.tanh(TURNS)[:, None], 1 / np.cosh(TURNS)[:, None], max(k - 1, 1)
+    unit = np.sqrt((1 + r * r) / k)
+    low, high = np.full_like(r, -40.0), np.full_like(r, 40.0)  # of the arsinh of the answer
+    for _ in range(32):
+        middle = (low + high) / 2
+        student = ((r + np.sinh(middle) * unit) * stretch - r) / (across * left) * math.sqrt(freedom)
+        below = np.sum(_WEIGHTS * scipy.special.stdtr(freedom, student), axis=1, keepdims=True) < tail
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray(np.sinh((low + high) / 2)[:, 0])
+
+
+def _stretches(k: int, dim_in: float) -> Ends:
+    """Quantiles of L at _NODES, with the sqrt(1 - S) that belong to them."""
+    tail, upper = scipy.special.ndtr(-np.abs(_NODES)), _NODES > 0
+    if math.isinf(dim_in):
+        chi = np.where(upper, scipy.special.gammainccinv(k / 2, tail), scipy.special.gammaincinv(k / 2, tail))
+        return chi / (k / 2), np.ones_like(tail)
+    a, b = k / 2, (dim_in - k) / 2
+    rest = np.where(upper, scipy.special.betaincinv(b, a, tail), 1 - scipy.special.betaincinv(a, b, tail))
+    share = np.where(upper, 1 - rest, scipy.special.betaincinv(a, b, tail))
+    return share * dim_in / k, np.sqrt(np.maximum(rest, 1e-30))
+
+
+# ---- small tails ----------------------------------------------------------------------------------------------------
+
+
+def _outer(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """Cautious ends at tails too small to simulate, for noise of scale 1.
+
+    The rule; under Laplace noise at least what single entries can do; under Gaussian noise alone by polarisation. Where
+    neither is exact, for orthonormal P with noise and by polarisation near 0, at a third of the tail (simulated).
+    """
+    if geometry.coefficients[0] == 0 and noise.kind == "gaussian":
+        return _polarised(tail / 3, pair, noise, geometry)
+    if geometry.family == "orthonormal":
+        low, high = _both(tail / 3, pair, noise, geometry)
+    else:
+        low, high = rule(tail, pair, noise, geometry)
+    least = _reach_of_entries(tail, pair, noise, geometry.dim_out)
+    return np.minimum(low, pair.inner - least), np.maximum(high, pair.inner + least)
+
+
+def _both(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """For orthonormal P the rule, and at least the arms of projection alone and noise alone, added in squares.
+
+    The matrix beta that stands for both in the rule is bounded, and noise is not.
+    """
+    low, high = rule(tail, pair, noise, geometry)
+    alone = _over_projections(tail, pair, noise, geometry, power=0), _under_noise(tail, pair, noise, geometry.dim_out)
+    down, up = (np.hypot(*(ends[side] - pair.inner for ends in alone)) for side in (0, 1))
+    return np.minimum(low, pair.inner - down), np.maximum(high, pair.inner + up)
+
+
+def _polarised(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+    """4t = ||x + y||^2 - ||x - y||^2, whose estimates are independent under Gaussian noise.
+
+    Each has its own interval, and their arms add up as independent errors do (Zou and Donner 2008).
+    """
+    law, both = LengthLaw(noise, geometry, 2), pair.squared_z + pair.squared_w
+    arms = []
+    for squares in (both + 2 * pair.inner, both - 2 * pair.inner):
+        low, high = squared_lengths.bounds(tail, Seen(squares, np.zeros_like(squares)), law)
+        value = squares - law.bias
+        arms.append((value - low, high - value))
+    down, up = np.hypot(arms[0][0], arms[1][1]) / 4, np.hypot(arms[0][1], arms[1][0]) / 4
+    return pair.inner - down, pair.inner + up
+
+
+def _reach_of_entries(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Floats:
+    """What Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0."""
+    if noise.kind == "gaussian":
+        return np.zeros_like(pair.inner)
+    total = sum(np.maximum(squared - k * noise.variance, 0.0) for squared in (pair.squared_z, pair.squared_w))
+    others = scipy.special.ndtri(tail) ** 2 * k * noise.variance**2
+    along = np.sqrt(total * noise.tail(tail, 1) ** 2 + others)
+    return np.asarray(np.maximum(along, noise.tail(tail / (2 * k), 2) ** 2 / 4))

@@ -1,0 +1,179 @@
+"""The two sources of error in a sketch, noise and projection, and the variances that follow from their moments.
+
+Each formula exists once: planner, error bars and reports all call these.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy
+
+from sfumato import check
+
+Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
+
+NoiseKind = Literal["laplace", "gaussian"]
+_TOLD_APART = 1.96  # standard errors of 0 above which a quantity is told from 0
+_FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal", "principal")
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseLaw:
+    """The noise on each published entry; ``scale`` is its standard deviation (sqrt(2) b for Laplace noise)."""
+
+    kind: NoiseKind
+    scale: float
+
+    def __post_init__(self) -> None:
+        check.one_of(("laplace", "gaussian"), kind=self.kind)
+        check.positive(scale=self.scale)
+
+    @property
+    def variance(self) -> float:
+        """Of one entry."""
+        return self.scale**2
+
+    @property
+    def fourth(self) -> float:
+        """Var(n^2) / variance^2 of one entry n: 2 Gaussian, 5 Laplace."""
+        return 5.0 if self.kind == "laplace" else 2.0
+
+    @property
+    def fourth_of_difference(self) -> float:
+        """Var((n - m)^2) / variance^2 of two independent entries: 8 Gaussian, 14 Laplace."""
+        return 2 * self.fourth + 4
+
+    def tail(self, probability: Number, copies: int) -> Number:
+        """The value that n (one copy) or n - m (two) exceeds with this probability, at most 1/2."""
+        if self.kind == "gaussian":
+            return -self.scale * math.sqrt(copies) * scipy.special.ndtri(probability)
+        b = self.scale / math.sqrt(2)
+        if copies == 1:
+            return -b * np.log(2 * np.asarray(probability))
+        # Pr[n - m > y b] = (2 + y) e^-y / 4
+        return b * (-2 - scipy.special.lambertw(-4 * np.asarray(probability) * math.exp(-2), -1).real)
+
+    def exceeding(self, value: Number, copies: int) -> Number:
+        """The probability that n (one copy) or n - m (two) exceeds a value, of either sign."""
+        if self.kind == "gaussian":
+            return scipy.special.ndtr(-np.asarray(value) / (self.scale * math.sqrt(copies)))
+        far = np.abs(value) * math.sqrt(2) / self.scale
+        tail = np.exp(-far) / 2 if copies == 1 else (2 + far) * np.exp(-far) / 4
+        return np.where(np.asarray(value) < 0, 1 - tail, tail)
+
+    def moment(self, power: int, copies: int) -> float:
+        """E n^power (one copy) or E (n - m)^power (two), for an even power."""
+        half = power // 2
+        if copies > 1:
+            terms = (
+                math.comb(power, 2 * i) * self.moment(2 * i, 1) * self.moment(power - 2 * i, 1) for i in range(half + 1)
+            )
+            return math.fsum(terms)
+        over = 2**half if self.kind == "laplace" else 2**half * math.factorial(half)
+        return float(math.factorial(power) / over * self.scale**power)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How much a random d x k projection of a family distorts lengths and angles, on average over its draw.
+
+    For vectors a, b, c, e every family has E<aP, bP> = <a, b> and
+    Cov(<aP, bP>, <cP, eP>) = p (<a,c><b,e> + <a,e><b,c>) - q <a,b><c,e> + f sum_i a_i b_i c_i e_i,
+
+    - independent entries of kurtosis kappa: p = 1/k, q = 0, f = (kappa - 3)/k; that is f = 0 for gaussian and
+      achlioptas (kappa = 3), f = -2/k for rademacher (kappa = 1);
+    - sparse, for any number of signs per row: rows have length 1 and <P_i, P_j> are uncorrelated of variance 1/k, which
+      gives the same as rademacher;
+    - orthonormal: M = (d/k) Q Q^T is invariant under rotations, so E[M_ij M_kl] is a combination of d_ij d_kl and
+      d_ik d_jl + d_il d_jk; the traces of Q Q^T and of its square are both k, which settles the two coefficients:
+      p = d g, q = 2 g, f = 0 with g = (d - k) / (k (d - 1) (d + 2));
+    - identity: no distortion;
+    - principal: orthonormal columns that are no draw but settled by the data (privately) before the rows are published.
+      They are not random, so nothing is added, but E<aP, bP> = <a, b> does not hold: what is estimated is <aP, bP>
+      itself, the part within the subspace, and ||aP||^2 <= ||a||^2.
+
+    f is never positive, so leaving the sum out (it is not estimable from a sketch) errs on the cautious side.
+    """
+
+    family: str
+    dim_in: int
+    dim_out: int
+
+    def __post_init__(self) -> None:
+        check.one_of(_FAMILIES, family=self.family)
+        check.whole(1, dim_in=self.dim_in, dim_out=self.dim_out)
+        if self.family == "identity" and self.dim_in != self.dim_out:
+            raise check.fail("dim_out", self.dim_out, f"dim_in={self.dim_in} for family='identity'")
+        if self.family in ("orthonormal", "principal") and self.dim_out > self.dim_in:
+            raise check.fail("dim_out", self.dim_out, f"at most dim_in={self.dim_in} for family={self.family!r}")
+
+    @property
+    def coefficients(self) -> tuple[float, float, float]:
+        """(p, q, f) of the covariance above."""
+        d, k = self.dim_in, self.dim_out
+        if self.family in ("identity", "principal") or (self.family == "orthonormal" and d == k):
+            return 0.0, 0.0, 0.0
+        if self.family == "orthonormal":
+            g = (d - k) / (k * (d - 1) * (d + 2))
+            return d * g, 2 * g, 0.0
+        return 1 / k, 0.0, -2 / k if self.family in ("rademacher", "sparse") else 0.0
+
+    def stretch_variance(self, squared: Number, fourth: Number = 0.0) -> Number:
+        """Var ||vP||^2 for ||v||_2^2 = ``squared`` and ||v||_4^4 = ``fourth`` (left at 0: cautious)."""
+        p, q, f = self.coefficients
+        return (2 * p - q) * squared**2 + f * fourth
+
+    def inner_variance(self, squared_x: Number, squared_y: Number, inner: Number, shared: Number = 0.0) -> Number:
+        """Var <xP, yP>, where ``shared`` = sum_i x_i^2 y_i^2 (left at 0: cautious)."""
+        p, q, f = self.coefficients
+        return p * squared_x * squared_y + (p - q) * inner**2 + f * shared
+
+    @property
+    def covers(self) -> str:
+        """What randomness an error bar speaks of, in plain words."""
+        if self.family == "principal":
+            return "the noise; lengths are those within the published subspace, at most those of the whole records"
+        if self.coefficients[0] == 0:
+            return "the noise; nothing else is random"
+        return "the noise, and the draw of the projection, which all pairs of one release share"
+
+
+def distance_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, fourth: Number = 0.0) -> Number:
+    """Of the estimated squared distance between two released rows at true squared distance ``squared``.
+
+    Var||vP||^2 + 8 s^2 r^2 + {8 Gaussian, 14 Laplace} k s^4, s the noise's scale. (Dhaliwal, Claim 7, prints
+    4 s^2 r^2 and 2k(7 s^4 - s^2): a slip.)
+    """
+    return length_variance(squared, noise, geometry, 2, fourth)
+
+
+def distance_to_public_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, fourth: Number = 0.0) -> Number:
+    """Of the estimated squared distance between a released row and a public one."""
+    return length_variance(squared, noise, geometry, 1, fourth)
+
+
+def norm_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, fourth: Number = 0.0) -> Number:
+    """Of the estimated squared norm of a released row: its distance to the public row 0."""
+    return length_variance(squared, noise, geometry, 1, fourth)
+
+
+def inner_product_variance(
+    squared_x: Number, squared_y: Number, inner: Number, noise: NoiseLaw, geometry: Geometry, shared: Number = 0.0
+) -> Number:
+    """Of the estimated inner product of two released rows; ``shared`` as in ``Geometry.inner_variance``."""
+    blur = noise.variance * (squared_x + squared_y) + geometry.dim_out * noise.variance**2
+    return geometry.inner_variance(squared_x, squared_y, inner, shared) + blur
+
+
+def length_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, copies: int, fourth: Number = 0.0) -> Number:
+    """Variance of the estimate of a squared length under ``copies`` independent noises."""
+    own = noise.fourth if copies == 1 else noise.fourth_of_difference
+    blur = 4 * copies * noise.variance * squared + own * geometry.dim_out * noise.variance**2
+    return geometry.stretch_variance(squared, fourth) + blur
+
+
+def detectable(error_of_zero: Number, power: int = 1) -> Number:
+    """The least scale that is told from 0: its ``power`` is 1.96 standard errors of an estimate whose truth is 0."""
+    return (_TOLD_APART * error_of_zero) ** (1 / power)

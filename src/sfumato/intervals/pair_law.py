@@ -1,0 +1,98 @@
+"""The Gram matrix of two noisy images z = xP + e, w = yP + f: as released, and simulated under any truth.
+
+Intervals of inner products and cosines are made of ||z||^2, ||w||^2 and <z, w>. Their joint law has no closed form once
+noise and projection mix, but it is cheap to draw from: with u, v the images of two orthonormal rows, all three are
+polynomials in the ten inner products of u, v, e, f, so one set of draws serves every length and angle.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+
+from sfumato.intervals.moments import Geometry, NoiseKind
+from sfumato.numerics.types import Floats
+
+_ENTRIES = 1 << 21  # of each kind, that a simulation draws, within these bounds on the number of pairs
+_FEWEST, _MOST = 1 << 13, 1 << 14
+_BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """||z||^2, ||w||^2 and <z, w> of released rows, and the sums of fourth powers of both (0: not known)."""
+
+    squared_z: Floats
+    squared_w: Floats
+    inner: Floats
+    fourth_z: Floats | float = 0.0
+    fourth_w: Floats | float = 0.0
+
+    @classmethod
+    def of(cls, one: Floats, two: Floats) -> Self:
+        """Of rows, pairwise in step."""
+        gram = (np.asarray(np.sum(a * b, axis=-1)) for a, b in ((one, one), (two, two), (one, two)))
+        return cls(*gram, *(np.einsum("...i,...i->...", row * row, row * row) for row in (one, two)))
+
+    def over(self, unit: float) -> Self:
+        """In other units of squared length."""
+        squares = (self.squared_z / unit, self.squared_w / unit, self.inner / unit)
+        return type(self)(*squares, self.fourth_z / unit**2, self.fourth_w / unit**2)
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Inner products of simulated u, v, e, f (noise of scale 1): a 4 x 4 matrix for each draw, draws last."""
+
+    products: Floats
+
+    def pair(self, squared_x: float, squared_y: float, cosine: float) -> Pair:
+        """What would be released of rows with these squared lengths and this cosine."""
+        x, y = math.sqrt(squared_x), math.sqrt(squared_y)
+        one = np.array([x, 0.0, 1.0, 0.0])
+        two = np.array([y * cosine, y * math.sqrt(max(1 - cosine**2, 0.0)), 0.0, 1.0])
+        return Pair(*(np.einsum("i,ijn,j->n", a, self.products, b) for a, b in ((one, one), (two, two), (one, two))))
+
+
+@lru_cache(maxsize=4)
+def draws(kind: NoiseKind, geometry: Geometry) -> Draws:
+    """Simulated pairs of spread rows. The seed is fixed and no secret: tables made from these are the same everywhere.
+
+    gaussian P stands for all random families but orthonormal, whose laws tend to its own as rows spread over many
+    columns. Where P is not random, u and v have a uniform direction.
+    """
+    k = geometry.dim_out
+    count, some = min(max(_ENTRIES // k, _FEWEST), _MOST), max(_BLOCK // k, 1)
+    rng = np.random.default_rng(20_130_719)
+    parts = []
+    for start in range(0, count, some):
+        size = min(some, count - start)
+        u, v = _images(geometry, size, rng)
+        shape = (2, size, k)
+        e, f = rng.laplace(0.0, math.sqrt(0.5), shape) if kind == "laplace" else rng.normal(size=shape)
+        rows = np.stack([u, v, e, f], axis=1)
+        parts.append(rows @ rows.transpose(0, 2, 1))
+    return Draws(np.ascontiguousarray(np.concatenate(parts).transpose(1, 2, 0)))
+
+
+def _images(geometry: Geometry, count: int, rng: np.random.Generator) -> Floats:
+    """Of two orthonormal rows, under ``count`` projections: shape (2, count, k)."""
+    d, k = geometry.dim_in, geometry.dim_out
+    one, two = rng.normal(size=(2, count, k))
+    fixed = geometry.coefficients[0] == 0
+    if not fixed and geometry.family != "orthonormal":
+        return np.stack([one, two]) / math.sqrt(k)
+    # The first k entries of two uniform orthonormal vectors of R^d, made so by Gram and Schmidt. Of the other entries
+    # only the Gram matrix is needed, which is Wishart (Bartlett).
+    rest = 0 if fixed else d - k
+    long, short = (np.sqrt(rng.chisquare(n, count)) if n > 0 else np.zeros(count) for n in (rest, rest - 1))
+    across = rng.normal(size=count) if rest > 0 else np.zeros(count)
+    squares = [np.sum(a * b, axis=1) for a, b in ((one, one), (one, two), (two, two))]
+    first = np.sqrt(squares[0] + long**2)
+    shared = (squares[1] + long * across) / first
+    second = np.sqrt(np.maximum(squares[2] + across**2 + short**2 - shared**2, np.finfo(float).tiny))
+    u = one / first[:, None]
+    v = (two - shared[:, None] * u) / second[:, None]
+    return np.stack([u, v]) * math.sqrt((k + rest) / k)

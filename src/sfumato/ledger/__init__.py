@@ -1,0 +1,1 @@
+"""Privacy budgets, and what was spent of them."""

@@ -1,0 +1,210 @@
+"""The baselines of graph sketches: every pair of vertices published, with exact noise or as a randomized answer.
+
+Formal guarantee: one edge's weight is the weight of one pair, clipped to [0, 1] by ``edges.gather``. ``EdgeNoise``
+adds exact noise to it on the integer lattice: that weight moves by at most 2^20 steps, whole numbers, and the noise is
+exact, so its theorem holds to the last bit. ``EdgeResponse`` publishes a bit for every pair, flipped with probability
+exactly f = 1 / (1 + e^epsilon). Without weights the bit is whether there is an edge, which for an edge list that has
+weights all the same means a weight of at least 1/2. With weights it is 1 with probability exactly w, a multiple of
+2^-20: what is published is then 1 with probability f + w (1 - 2 f), which lies between f and 1 - f for every w, so the
+likelihood ratio of any answer under two weights is at most (1 - f) / f = e^epsilon; in other words, the law for w is a
+mixture of those for 0 and 1. All n (n - 1) / 2 pairs are published, so only n is shown by their number.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.fileformat.manifest import Manifest
+from sfumato.mechanisms.base import FROM_DATA, Published, check_noise
+from sfumato.mechanisms.graph_sketch import check_edges, check_vertices
+from sfumato.numerics.lattice import INPUT_BITS
+from sfumato.numerics.types import Integers
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Gaussian, Laplace, Loss, Response
+from sfumato.randomness import noise, randomized_choice
+from sfumato.randomness.secret import Secret
+from sfumato.tables import edges
+from sfumato.tables.blocks import Rows
+from sfumato.tables.edges import Graph, gather
+from sfumato.tables.schema import Schema
+
+Noise = Literal["laplace", "gaussian"]
+
+LARGEST_VERTICES = 1 << 13
+_BLOCK = 1 << 18  # pairs at a time
+_STEP = 2.0**-INPUT_BITS
+
+
+def _gathered(rows: Rows, vertices: int | None) -> Graph:
+    graph = gather(rows, vertices)
+    if graph.vertices > LARGEST_VERTICES:
+        raise ParameterError(_TOO_MANY)
+    return graph
+
+
+_TOO_MANY = f"publishing every pair is for at most {LARGEST_VERTICES} vertices: use GraphSketch (--mechanism sketch)"
+
+
+def _check(name: str, vertices: int | None, schema: Schema | None, guarantee: Guarantee) -> None:
+    check_edges(name, schema, guarantee)
+    if vertices is not None and vertices > LARGEST_VERTICES:
+        raise ParameterError(f"{_TOO_MANY}, got vertices={vertices}")
+
+
+def triangle(graph: Graph) -> Iterator[tuple[int, Integers]]:
+    """The weights of all pairs u < v in steps, row after row of the upper triangle, with the position of each block."""
+    n = graph.vertices
+    first, second = graph.first.astype(np.int64), graph.second.astype(np.int64)
+    places = first * (2 * n - first - 1) // 2 + (second - first - 1)
+    pairs = n * (n - 1) // 2
+    for start in range(0, pairs, _BLOCK):
+        block = np.zeros(min(_BLOCK, pairs - start), np.int64)
+        here = slice(*np.searchsorted(places, [start, start + block.size]))
+        block[places[here] - start] = graph.steps[here]
+        yield start, block
+
+
+def _warnings(graph: Graph) -> Manifest:
+    return {"rows": graph.vertices} | ({"warnings": [FROM_DATA]} if graph.from_data else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeNoise:
+    """The recipe: exact noise on the weight of every pair. ``vertices``: how many there are, which is public."""
+
+    noise: Noise = "laplace"
+    vertices: int | None = None
+
+    def __post_init__(self) -> None:
+        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        check_vertices(self.vertices)
+
+    def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeNoise":
+        """Refuse what cannot be promised; a graph has no schema."""
+        _check("noise on every pair", self.vertices, schema, guarantee)
+        check_noise(guarantee, self.noise)
+        return PreparedEdgeNoise(self, guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEdgeNoise:
+    """Noise on every pair, before calibration; level = noise scale over 1, the most that one edge's weight moves."""
+
+    recipe: EdgeNoise
+    guarantee: Guarantee
+
+    @property
+    def schema(self) -> None:
+        """A graph has no columns."""
+        return
+
+    def loss(self, level: float) -> Loss:
+        """One number moves by at most 1."""
+        return Laplace(1.0, level) if self.recipe.noise == "laplace" else Gaussian(1.0, level)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The noisy weights of all pairs. Guarantee: as stated at the top; weights are clipped here."""
+        scale = level * 2.0**INPUT_BITS  # a product with a power of two is exact
+        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
+            raise ParameterError(
+                f"epsilon={self.guarantee.epsilon!r} asks for noise that no grid here can hold: "
+                "choose an epsilon between 1e-5 and 1e8"
+            )
+        graph = _gathered(rows, self.recipe.vertices)
+        return Published(self.facts(level, graph), ("weight",), self._blocks(graph, scale, secret), by_record=False)
+
+    def _blocks(self, graph: Graph, scale: float, secret: Secret) -> Iterator[NDArray[np.float64]]:
+        draw = noise.laplace if self.recipe.noise == "laplace" else noise.gaussian
+        parameters = f"edge noise {self.recipe!r} {self.guarantee!r} {graph.vertices} {scale.hex()}"
+        for position, exact in triangle(graph):
+            noisy = exact + draw(secret.words(parameters, position, exact), exact.size, scale)
+            yield np.asarray(noisy[None] * np.float64(_STEP))
+
+    def facts(self, level: float, graph: Graph) -> Manifest:
+        """What the manifest says of a run at this level."""
+        root = np.sqrt(2.0) if self.recipe.noise == "laplace" else 1.0
+        mechanism = {"name": "graph-noise", "noise": self.recipe.noise, "sensitivity": 1.0, "scale": level}
+        return {
+            "kind": "graph-noise",
+            "mechanism": mechanism | {"standard_deviation": float(level * root)},
+            "lattice": {"input_bits": INPUT_BITS, "shift": 0, "unit": _STEP},
+        } | _warnings(graph)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeResponse:
+    """The recipe: a randomized answer on every pair.
+
+    weighted : whether weights are estimated: each is rounded to 0 or 1 at random, 1 with the weight as its probability.
+               False: whether pairs have an edge is estimated, which a weight of 1/2 or more counts as; intervals are
+               narrower then, at large epsilons by much. Left out: False for an edge list of two columns, else True.
+    """
+
+    vertices: int | None = None
+    weighted: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_vertices(self.vertices)
+        if self.weighted is not None and not isinstance(self.weighted, bool):
+            raise check.fail("weighted", self.weighted, "True, False or left out")
+
+    def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeResponse":
+        """Refuse what cannot be promised; a graph has no schema."""
+        _check("a response on every pair", self.vertices, schema, guarantee)
+        return PreparedEdgeResponse(self, guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEdgeResponse:
+    """A response on every pair, before calibration; level = 1 / epsilon of one answer."""
+
+    recipe: EdgeResponse
+    guarantee: Guarantee
+
+    @property
+    def schema(self) -> None:
+        """A graph has no columns."""
+        return
+
+    def loss(self, level: float) -> Loss:
+        """One answer out of two."""
+        return Response(1 / level)
+
+    def run(self, rows: Rows, level: float, secret: Secret) -> Published:
+        """The answers for all pairs, 0 or 1. Guarantee: as stated at the top."""
+        epsilon = 1 / level
+        if not randomized_choice.SMALLEST_EPSILON <= epsilon <= randomized_choice.LARGEST_EPSILON:
+            raise ParameterError(
+                f"epsilon={self.guarantee.epsilon!r} is out of reach here: choose one between "
+                f"{randomized_choice.SMALLEST_EPSILON:g} and {randomized_choice.LARGEST_EPSILON:g}"
+            )
+        graph = _gathered(rows, self.recipe.vertices)
+        weighted = edges.weighted(rows) if self.recipe.weighted is None else self.recipe.weighted
+        blocks = self._blocks(graph, epsilon, secret, weighted=weighted)
+        return Published(self.facts(level, graph, weighted=weighted), ("edge",), blocks, by_record=False)
+
+    def _blocks(self, graph: Graph, epsilon: float, secret: Secret, *, weighted: bool) -> Iterator[NDArray[np.int8]]:
+        """Rounding draws from streams of its own, so a graph of weights 0 and 1 has the same answers either way."""
+        recipe = f"EdgeResponse(vertices={self.recipe.vertices!r})"
+        parameters = f"{recipe} {self.guarantee!r} {graph.vertices} {epsilon.hex()}"
+        for position, steps in triangle(graph):
+            if weighted:
+                bits = randomized_choice.coins(
+                    secret.words(f"edge rounding {parameters}", position, steps), steps, INPUT_BITS
+                )
+            else:
+                bits = (steps >= 1 << (INPUT_BITS - 1)).astype(np.int64)
+            words = secret.words(f"edge response {parameters}", position, bits)
+            yield randomized_choice.respond(words, bits, 2, epsilon).astype(np.int8)[None]
+
+    def facts(self, level: float, graph: Graph, *, weighted: bool) -> Manifest:
+        """What the manifest says of a run at this level."""
+        epsilon = 1 / level
+        keep = float(1 / (1 + np.exp(-epsilon)))
+        mechanism = {"name": "graph-responses", "epsilon_per_value": epsilon, "keep": keep, "weighted": weighted}
+        return {"kind": "graph-responses", "mechanism": mechanism} | _warnings(graph)

@@ -1,0 +1,1 @@
+"""Exact arithmetic: integers on a lattice, and doubles with proved bounds."""

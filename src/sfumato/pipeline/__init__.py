@@ -1,0 +1,1 @@
+"""Where data, guarantee, mechanism, ledger and disk meet."""

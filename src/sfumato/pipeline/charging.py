@@ -1,0 +1,91 @@
+"""One policy of spending, for releases, answers and sessions alike: reserve, and give back what was not drawn from.
+
+A reservation is spent before a row is read. Whatever ends the work before its first random word, a refusal, an error or
+an interrupt, voids it, on record; whatever ends it later leaves it spent. The ledger decides, not this process: it
+voids what was never drawn and draws from nothing that is void, so a draw that another thread is about to make is either
+seen here or refused there. A process that is killed outright voids nothing: its reservation stays, as reserved, and
+``sfumato ledger void`` gives it back.
+
+Voiding tells nothing of the data. No error depends on a cell, and the number of records, which "the data have no rows"
+depends on, is public wherever that can be said (``neighbours="replace"``): what protects the number of records
+(``add-remove``) publishes noise about none as about any other number, and never refuses for it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sfumato.errors import LedgerError, SfumatoError
+from sfumato.fileformat.manifest import Manifest
+from sfumato.ledger.ledger import Account, Reservation
+from sfumato.ledger.state import Request
+
+_REASON = "it ended before anything was drawn"
+_LOST = "as if an older copy, or another ledger, was put in its place"
+
+
+@contextmanager
+def charged(account: Account, request: Request) -> Iterator[Reservation]:
+    """Spend before anything is read. What fails before the first draw is given back; an error says what became of it.
+
+    Guarantee: what was drawn from stays spent, and what is given back can never be drawn from.
+    """
+    reservation = account.reserve(request)
+    try:
+        yield reservation
+    except BaseException as error:
+        became = _settled(reservation)
+        if isinstance(error, SfumatoError):
+            error.args = (f"{error}; {became}", *error.args[1:])
+        raise
+
+
+def record(reservation: Reservation, manifest: Manifest, path: str | Path) -> None:
+    """Commit a release that has its name already; where that fails, say what is true of it."""
+    try:
+        reservation.commit(manifest)
+    except LedgerError as error:
+        raise LedgerError(f"the release is written, in {path}, {_standing(reservation, error)}") from None
+
+
+def _settled(reservation: Reservation) -> str:
+    """Void a reservation whose work has failed, if nothing was drawn; what became of it, in words."""
+    which = f"reservation {reservation.number} of {reservation.name!r}"
+    try:
+        if not reservation.drawn and _voided(reservation):
+            return "nothing was drawn, and nothing spent"
+        state = reservation.state()
+    except LedgerError:
+        return f"{which} was made, and what became of it cannot be read now: see `sfumato ledger show` when it can"
+    if state is None:
+        return f"nothing was released, and the ledger has lost {which}, {_LOST}: nothing is charged"
+    if state == "void":
+        return "nothing was drawn, and nothing spent"
+    if state == "reserved":
+        return f"{which} stays spent until it is voided (`sfumato ledger void`)"
+    return f"{which} stays spent, for noise may have been drawn"
+
+
+def _voided(reservation: Reservation) -> bool:
+    try:
+        reservation.void(_REASON)
+    except LedgerError:  # drawn after all, void or lost already, or a ledger that cannot be written to
+        return False
+    return True
+
+
+def _standing(reservation: Reservation, error: LedgerError) -> str:
+    """How a release stands that could not be committed."""
+    try:
+        lost = reservation.state() is None
+    except LedgerError:
+        lost = False
+    if lost:
+        return (
+            f"but is NOT charged: the ledger has lost reservation {reservation.number}, {_LOST}; "
+            "put back the one that has it, or remove the release, and take it for seen"
+        )
+    return (
+        f"and charged, but the ledger could not record that it is whole ({error}): "
+        "run `sfumato ledger confirm` when it can"
+    )

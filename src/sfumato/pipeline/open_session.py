@@ -1,0 +1,183 @@
+"""Answers, and sessions of mechanisms that are charged whole when they open.
+
+Such a session lives in one process. Its noise and its key are never kept: killed, it is spent and cannot be resumed,
+and the ledger shows its reservation as drawn. Closed, it is committed with a digest of all that it answered. What it
+has answered is public and may be used for ever, its histogram included.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.answering.base import Answered, Live
+from sfumato.errors import ParameterError
+from sfumato.fileformat.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
+from sfumato.intervals import additive_noise
+from sfumato.intervals.estimate import Estimate
+from sfumato.ledger.ledger import Reservation
+from sfumato.ledger.state import Dataset
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.queries.domain import Domain
+from sfumato.queries.histogram import SyntheticHistogram
+from sfumato.queries.predicates import parse
+from sfumato.tables.schema import Schema
+from sfumato.version import __version__
+
+_KNOWN = "the comparison with what was known before, which found no more of a difference; nothing else is random"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How many records satisfy a question, about.
+
+    estimate  : the noisy count with its standard error and intervals.
+    epsilon   : what it cost, by itself.
+    record    : what was committed to the ledger, with its digest, for all questions of a batch together.
+    dataset   : what the ledger said once it was committed.
+    """
+
+    query: str
+    estimate: Estimate
+    epsilon: float
+    record: Manifest = field(repr=False)
+    dataset: Dataset = field(repr=False)
+
+    @property
+    def value(self) -> float:
+        """The noisy count: unbiased, so below zero at times."""
+        return float(self.estimate.value)
+
+    @property
+    def remaining(self) -> float:
+        """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
+        return remaining(self.dataset)
+
+
+def remaining(dataset: Dataset) -> float:
+    """The largest epsilon that one more pure release can have under every cap, rounded down."""
+    return min(dataset.remaining(place) for place in range(len(dataset.caps)))
+
+
+def sealed(
+    guarantee: Guarantee, mechanism: Manifest, answers: Sequence[tuple[str, float]], charge: Reservation
+) -> Manifest:
+    """What a ledger commits to: the questions and what was published; nothing else of the data."""
+    body = {
+        "format": "sfumato-answer",
+        "version": 1,
+        "software": {"sfumato": __version__},
+        "kind": "answer",
+        "guarantee": describe_guarantee(guarantee),
+        "mechanism": mechanism,
+        "answers": [{"query": query, "value": value} for query, value in answers],
+        "ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash},
+        "numerics": "exact",
+        "randomness": RANDOMNESS,
+    }
+    return body | {"digest": digest(body)}
+
+
+def fingerprint(histogram: SyntheticHistogram) -> str:
+    """SHA-256 of the weights of a histogram."""
+    return hashlib.sha256(np.ascontiguousarray(histogram.weights, "<f8").tobytes()).hexdigest()
+
+
+class Asked(Protocol):
+    """A mechanism that has read its rows and answers questions about the cells of a domain."""
+
+    rows: int
+
+    @property
+    def remaining(self) -> int:
+        """How many more questions can be measured."""
+        ...
+
+    def ask(self, query: ArrayLike) -> Answered:
+        """The answer to one, or ExhaustedError."""
+        ...
+
+
+class Opened(Live):
+    """An open session: ask, then close. Made by ``Session.open``; also a context that closes itself.
+
+    It belongs to the process that opened it: another one, forked from it, can neither ask nor close it, and there is no
+    copy of it.
+    """
+
+    def __init__(self, asked: Asked, domain: Domain, schema: Schema, guarantee: Guarantee, charge: Reservation) -> None:
+        super().__init__()
+        self._asked, self.domain, self.schema, self.guarantee, self.charge = asked, domain, schema, guarantee, charge
+        self._told: list[tuple[str, float]] = []
+        self.record: Manifest | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.record is None and self.at_home:
+            self.close()
+
+    @property
+    def left(self) -> int:
+        """How many more questions can be measured; the others are answered from what is known."""
+        return self._asked.remaining
+
+    @property
+    def histogram(self) -> SyntheticHistogram | None:
+        """What is known, for everyone, if the mechanism keeps a histogram."""
+        return getattr(self._asked, "histogram", None)
+
+    def ask(self, query: str) -> Estimate:
+        """The answer to one question, at no further cost.
+
+        Raises ExhaustedError when nothing more can be promised. Where the answer comes from what was known before, its
+        interval rests on a comparison that found no large difference, and there is no standard error: it is NaN.
+        """
+        predicate = parse(query, self.schema)
+        cells = self.domain.mask(predicate)
+        with self.turn():
+            if self.record is not None:
+                raise ParameterError("this session is closed: open another, at its own cost")
+            answered = self._asked.ask(cells)
+            assert answered.value is not None
+            self._told.append((predicate.text, answered.value))
+        return _estimate(answered, float(self._asked.rows) if self.guarantee.neighbours == "replace" else 2.0**53)
+
+    def close(self) -> Manifest:
+        """End the session: the ledger commits to a digest of all that was answered."""
+        with self.turn():
+            if self.record is None:
+                facts: Manifest = {"name": type(self._asked).__name__, "rows": self._asked.rows}
+                if self.histogram is not None:
+                    facts |= {"histogram": fingerprint(self.histogram)}
+                record = sealed(self.guarantee, facts, self._told, self.charge)
+                self.charge.commit(record)
+                self.record = record
+            return self.record
+
+
+def _estimate(answered: Answered, most: float) -> Estimate:
+    """An answer with its interval: of its own noise if it was measured, else of the comparison.
+
+    Error: a truth is covered with the level of the interval, whichever of the two answers it gets.
+    """
+    value = answered.value
+    assert value is not None
+    if answered.laplace_scale is not None:
+        seen = additive_noise.counted(value, answered.laplace_scale, most)
+        return replace(seen, bounds=lambda tail: seen.bounds(tail * answered.missing))
+
+    def bounds(tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        margin = math.inf if answered.margin is None else answered.margin(1 - 2 * tail)
+        low, high = np.clip([value - margin, value + margin], 0.0, most if most < 2.0**53 else math.inf)
+        return np.asarray(low), np.asarray(high)
+
+    return Estimate(value, math.nan, _KNOWN, bounds)

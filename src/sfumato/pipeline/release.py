@@ -1,0 +1,308 @@
+"""``release``: the one place where data, guarantee, mechanism and disk meet."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import check
+from sfumato.engines.engine import Engine, Ids, Local, with_ids
+from sfumato.engines.spark import Spark
+from sfumato.errors import ParameterError, ReleaseError
+from sfumato.fileformat import leftovers, release_folder
+from sfumato.fileformat.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
+from sfumato.ledger.ledger import Account, Ledger, Reservation, schema_text
+from sfumato.ledger.state import Quote, Request
+from sfumato.mechanisms.base import CLASSES_SHOWN, FROM_DATA, Prepared, Published, Recipe
+from sfumato.pipeline.charging import charged, record
+from sfumato.privacy.calibration import Calibrated, calibrate, least_epsilon
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
+from sfumato.tables.edges import EdgeRows, open_edges
+from sfumato.tables.schema import Schema
+from sfumato.tables.sources import Table, open_table, part_of
+
+if TYPE_CHECKING:
+    from sfumato.releases.loading import AnyRelease
+
+Budget: TypeAlias = Ledger | Account | str | Path | None  # a path or URL stands for its ledger's only dataset
+FROM_BOUNDS = "bounds were taken from the data, which is outside the guarantee"
+
+
+def release(
+    data: Any,
+    *,
+    schema: Schema | None,
+    mechanism: Recipe,
+    guarantee: Guarantee,
+    ledger: Budget = None,
+    engine: Engine | str = "local",
+    secret: Secret | None = None,
+) -> "AnyRelease":
+    """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
+
+    Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
+    before a row is read. ``release_to`` streams to disk instead. ``ledger``: where it is charged, or a ledger with one
+    dataset; without one the release says that nothing was accounted for. ``engine``: local, spark, or one of the
+    classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests: ``Secret.for_testing``, and a
+    release made with it is marked as unprotected. Without it the release draws a key, which serves no other.
+    """
+    from sfumato.releases.loading import of_kind  # noqa: PLC0415 - much to load where releases are only written
+
+    key, account, worker = _key(secret), account_of(ledger), _engine(engine)
+    beside = Path(tempfile.gettempdir()) / "sfumato"
+    with worker.opened(data, beside) as still, ExitStack() as stack:
+        job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
+        rows = job.rows(ignore)
+        charge = stack.enter_context(job.charged(account))
+        published = job.run(rows, charge)
+        parts = list(with_ids(published.blocks, job.ids(published)))
+        if not parts:
+            raise ReleaseError("the data have no rows, so there is nothing to release")
+        columns = np.concatenate([block for block, _ in parts], axis=1)
+        ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
+        manifest = complete(job.fields(published, columns.shape[1], charge) | {"files": {}})
+        made = of_kind(
+            manifest, columns.astype(release_folder.memory_type(manifest), copy=False), published.matrix, ids
+        )
+        if charge is not None:
+            charge.commit(manifest)
+    return made
+
+
+def release_to(  # noqa: PLR0913 - everything meets here
+    path: str | Path,
+    data: Any,
+    *,
+    schema: Schema | None,
+    mechanism: Recipe,
+    guarantee: Guarantee,
+    ledger: Budget = None,
+    engine: Engine | str = "local",
+    progress: Progress = ignore,
+    secret: Secret | None = None,
+) -> Manifest:
+    """Stream a private release of a table to a folder, which appears whole or not at all; returns its manifest.
+
+    Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
+    all pairs of them, and for graphs).
+    """
+    key, account, worker = _key(secret), account_of(ledger), _engine(engine)
+    release_folder.check_free(Path(path))
+    leftovers.warn(Path(path).parent)
+    with worker.opened(data, Path(path)) as still, ExitStack() as stack:
+        job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
+        rows = job.rows(progress)
+        charge = stack.enter_context(job.charged(account))
+        announce, ready = ((lambda: None),) * 2 if charge is None else (charge.draw, charge.ready)
+        folder = stack.enter_context(release_folder.new_folder(Path(path), ready))
+        published = job.run(rows, charge)
+        written = worker.write(folder, published.names, published.blocks, job.ids(published), announce)
+        if published.matrix is not None:
+            release_folder.write_projection(folder, published.matrix)
+        manifest = release_folder.finish(folder, job.fields(published, written.rows, charge), written.files)
+    if charge is not None:
+        record(charge, manifest, path)
+    return manifest
+
+
+def price(
+    data: Any,
+    *,
+    schema: Schema | None,
+    mechanism: Recipe,
+    guarantee: Guarantee,
+    ledger: Budget,
+) -> list[Quote]:
+    """What a release would cost, cap by cap; nothing is read off the rows, drawn or charged."""
+    account = account_of(ledger)
+    if account is None:
+        raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
+    return account.price(prospect(data, schema=schema, mechanism=mechanism, guarantee=guarantee)[1])
+
+
+def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee) -> tuple[Prepared, Request]:
+    """A release before it is made: the prepared mechanism, and what a ledger would be asked; nothing is read."""
+    job = _Job.of(data, schema, mechanism, guarantee, Secret.fresh(), Local(), source_of(data))
+    return job.calibrated.mechanism, job.request()
+
+
+def source_of(data: Any) -> str:
+    """Where data come from, in words that a ledger can fingerprint: the whole path of a file; ``memory`` otherwise."""
+    return f"file {Path(data).resolve()}" if isinstance(data, (str, Path)) else f"memory {type(data).__name__}"
+
+
+def table_of(account: Account, table: Table, schema: Schema) -> Table:
+    """The records that an account is about: all of them, or those of its part."""
+    if account.part is None:
+        return table
+    assert account.parts_by is not None
+    if any(c.name == account.parts_by and c.kind != "id" for c in schema.columns):
+        raise ParameterError(
+            f"parts go by {account.parts_by!r}, which is public: leave it out of the schema, which protects columns"
+        )
+    return part_of(table, account.parts_by, account.part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """A calibrated mechanism beside the table it will read: what both ways of releasing share."""
+
+    recipe: Recipe
+    calibrated: Calibrated[Prepared]
+    origin: str
+    source: Table | EdgeRows
+    secret: Secret
+    engine: Engine
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        schema: Schema | None,
+        mechanism: Recipe,
+        guarantee: Guarantee,
+        secret: Secret,
+        engine: Engine,
+        origin: str,
+    ) -> "_Job":
+        if schema is None and guarantee.unit != "edge":
+            raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
+        calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
+        source = open_edges(data) if schema is None else open_table(data, schema)
+        return cls(mechanism, calibrated, origin, source, secret, engine)
+
+    @property
+    def schema(self) -> Schema | None:
+        return self.calibrated.mechanism.schema
+
+    def request(self) -> Request:
+        """What a ledger needs to know; where a mechanism does not keep its claim, what it costs in truth."""
+        prepared, level, promise = self.calibrated.mechanism, self.calibrated.level, self.calibrated.guarantee
+        loss = getattr(prepared, "true_loss", prepared.loss)
+        if loss(level).delta(promise.epsilon) > promise.delta:
+            promise = replace(promise, epsilon=least_epsilon(loss(level), promise.delta))
+        return Request(
+            type(self.recipe).__name__,
+            promise,
+            loss(level),
+            lambda times: loss(level * times),
+            1 if self.schema is None else sum(column.kind != "id" for column in self.schema.columns),
+            schema_text(None if self.schema is None else self.schema.to_dict()),
+            self.origin,
+            tuple(self._outside()),
+        )
+
+    def _outside(self) -> Iterator[str]:
+        """What of the release no guarantee covers, as far as it is known before a row is read."""
+        if self.schema is not None and self.schema.bounds_from_data:
+            yield FROM_BOUNDS
+        if getattr(self.recipe, "counts", "private") == "public":
+            yield CLASSES_SHOWN
+        if isinstance(self.source, EdgeRows):
+            vertices = getattr(self.recipe, "vertices", None) or self.source.vertices
+            if self.source.from_data or vertices is None:
+                yield FROM_DATA
+
+    def of_part(self, account: Account | None) -> "_Job":
+        """The same with the records of the account's part only: what is charged to a part reads no other."""
+        if account is None or account.part is None:
+            return self
+        if not isinstance(self.source, Table) or self.schema is None:
+            raise ParameterError("parts are of tables: a graph has none")
+        return replace(self, source=table_of(account, self.source, self.schema))
+
+    @contextmanager
+    def charged(self, account: Account | None) -> Iterator[Reservation | None]:
+        """Spend before anything is read, as ``charging`` has it; nothing where there is no account."""
+        if account is None:
+            yield None
+            return
+        if not self.secret.protected:
+            raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
+        with charged(account, self.request()) as reservation:
+            yield reservation
+
+    def run(self, rows: Rows, charge: Reservation | None) -> Published:
+        secret = self.secret if charge is None else self.secret.announced(charge.draw)
+        return self.calibrated.mechanism.run(rows, self.calibrated.level, secret)
+
+    def rows(self, progress: Progress) -> Rows:
+        """What the mechanism will read, not read yet; an engine that cannot offer it refuses here."""
+        if isinstance(self.source, EdgeRows):
+            if self.source.blocks is None or isinstance(self.engine, Local):
+                return replace(self.source, progress=progress)
+            return self.engine.rows(self.source.blocks, progress)
+        assert self.schema is not None
+        width = getattr(self.calibrated.mechanism, "dimension", 1)
+        blocks = Blocks.of(self.source, self.schema, width=width, memory=self.engine.memory)
+        return self.engine.rows(blocks, progress)
+
+    def ids(self, published: Published) -> Ids | None:
+        """The public ids of the published rows, if they have any."""
+        if not published.by_record or not isinstance(self.source, Table) or self.schema is None:
+            return None
+        return Ids.of(self.source, self.schema)
+
+    def fields(self, published: Published, rows: int, charge: Reservation | None) -> Manifest:
+        """Everything the manifest says but what depends on the files; facts that name the rows go before a count."""
+        shared = {
+            "guarantee": describe_guarantee(self.calibrated.guarantee),
+            **({} if self.schema is None else {"schema": self.schema.to_dict()}),
+            "rows": rows,
+            "protected": self.secret.protected,
+            "accounted": charge is not None,
+            **(
+                {}
+                if charge is None
+                else {"ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash}}
+            ),
+            "numerics": "exact",
+            "randomness": RANDOMNESS,
+        }
+        warnings = [*_warnings(self.schema, self.secret, charge), *published.facts.get("warnings", [])]
+        return shared | published.facts | {"warnings": warnings}
+
+
+def account_of(ledger: Budget) -> Account | None:
+    """The account that a ledger, or the place of one, stands for."""
+    if ledger is None or isinstance(ledger, Account):
+        return ledger
+    return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()
+
+
+def _key(secret: Secret | None) -> Secret:
+    """The key of one release: a new one, or a testing one. A key that protects somebody is nobody's to hand in.
+
+    Two releases under one key would show which of their blocks are equal, with certainty and at any price.
+    """
+    if secret is None:
+        return Secret.fresh()
+    if not isinstance(secret, Secret) or secret.protected:
+        raise ParameterError(
+            "secret takes Secret.for_testing(seed) alone, for tests: a release that protects draws a key of its own, "
+            "which serves no other, so leave secret out"
+        )
+    return secret
+
+
+def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None) -> Iterator[str]:
+    if charge is None:
+        yield "no ledger was used: what other releases of these data cost is not accounted for"
+    if schema is not None and schema.bounds_from_data:
+        yield FROM_BOUNDS
+    if not secret.protected:
+        yield "made with test noise: this release protects nobody"
+
+
+def _engine(engine: Engine | str) -> Engine:
+    if not isinstance(engine, str):
+        return engine
+    check.one_of(("local", "spark"), engine=engine)
+    return Local() if engine == "local" else Spark()

@@ -1,0 +1,351 @@
+"""``Session``: questions about a table, answered one by one or in batches, each charged to a ledger before it is read.
+
+A question is a predicate (``predicates``), its answer the number of records for which it holds, plus exact rounded
+Laplace noise. No key and no noise is kept: every question is reserved, drawn from a key of its own, and committed.
+
+Formal guarantee: an answer at ``epsilon`` satisfies pure epsilon-differential privacy for the unit and neighbours of
+the session. A record adds 0 or 1 to a count, by itself (``predicates``). Adding or removing one moves the count by at
+most 1, and so does replacing one: the others add what they added. A value of a record is less than a record. ``group``
+records of one person: at most ``group``, one after another. So noise of Laplace scale group/epsilon on the exact count
+is pure epsilon (Dwork et al. 2006), and rounding to whole numbers is exact (``noise``). Questions may be chosen by
+looking at earlier answers; whether their epsilons may be too depends on the ledger's composition
+(``privacy.composition``: ``basic``, ``advanced`` and ``gaussian`` allow it, ``tight`` wants them fixed beforehand
+unless delta is 0). A question that is refused, as a text or because it does not fit the budget, costs nothing, and no
+row is read for it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.answering.base import check_counts, count_move
+from sfumato.answering.median import Median
+from sfumato.answering.multiplicative_weights import Weights
+from sfumato.answering.mwem import MWEM
+from sfumato.answering.workload import check_room, questions
+from sfumato.errors import BudgetError, LedgerError, ParameterError
+from sfumato.fileformat.manifest import Manifest
+from sfumato.intervals import additive_noise
+from sfumato.ledger.ledger import Reservation, schema_text
+from sfumato.ledger.state import Quote, Request
+from sfumato.numerics.types import Bools, Integers
+from sfumato.pipeline.charging import charged
+from sfumato.pipeline.open_session import Answer, Opened, fingerprint, remaining, sealed
+from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, source_of, table_of
+from sfumato.privacy import composition
+from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.guarantee import Guarantee, Neighbours
+from sfumato.privacy.losses import Composed, Laplace, Loss
+from sfumato.queries.domain import Domain
+from sfumato.queries.histogram import SyntheticHistogram
+from sfumato.queries.predicates import Predicate, parse
+from sfumato.randomness import noise
+from sfumato.randomness.private_selection import laplace_scale
+from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Rows, TableRows
+from sfumato.tables.schema import Schema, positions
+from sfumato.tables.sources import open_table
+
+Unit = Literal["record", "attribute"]
+Method = Literal["weights", "median"]
+
+MOST = 10_000  # questions of one batch
+
+
+class Session:
+    """Answers to questions about a table, charged to a budget.
+
+    data       : what ``open_table`` takes; the same rows for as long as the session lasts.
+    ledger     : an account, a ledger with one dataset, or the place of one.
+    unit       : ``record``, which costs a count no more than ``attribute``.
+    neighbours : left out, those of the ledger's first cap; likewise ``group``, how many rows one person owns.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        schema: Schema,
+        ledger: Budget,
+        unit: Unit = "record",
+        neighbours: Neighbours | None = None,
+        group: int | None = None,
+    ) -> None:
+        account = account_of(ledger)
+        if account is None:
+            raise ParameterError("a session spends from a budget: say which (ledger)")
+        check.one_of(("record", "attribute"), unit=unit)
+        cap = account.ledger.dataset(account.name).caps[0].guarantee
+        if cap.unit == "edge":
+            raise LedgerError(f"{account.name!r} is a graph, by its cap: a session answers questions about records")
+        whole = group if group is not None else cap.group if unit == "record" else 1
+        self.account, self.schema, self.origin = account, schema, source_of(data)
+        self.promise = Guarantee(epsilon=1.0, unit=unit, neighbours=neighbours or cap.neighbours, group=whole)
+        check_counts(self.promise)
+        self.table = table_of(account, open_table(data, schema), schema)
+        positions(self.table.schema.names, [column.name for column in schema.data_columns])
+
+    @property
+    def remaining(self) -> float:
+        """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
+        return remaining(self.account.ledger.dataset(self.account.name))
+
+    def ask(self, query: str, *, epsilon: float) -> Answer:
+        """The answer to one question, at this epsilon."""
+        return self.ask_all([query], epsilon=epsilon)[0]
+
+    def ask_all(self, queries: Sequence[str], *, epsilon: float) -> list[Answer]:
+        """The answers to several questions in one pass over the rows, at this epsilon each: all, or none if refused."""
+        return self._asked(self._parsed(queries), epsilon)
+
+    def price(self, queries: Sequence[str], *, epsilon: float) -> list[Quote]:
+        """What questions would cost together, cap by cap; nothing is read, drawn or charged."""
+        return self.account.price(self._counting(len(self._parsed(queries)), epsilon))
+
+    def _rows(self, schema: Schema) -> Rows:
+        """The rows, encoded by a schema of some of the columns."""
+        return TableRows(self.table, schema)
+
+    def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
+        if isinstance(queries, str) or not isinstance(queries, Sequence):
+            raise ParameterError("queries are a list of texts such as ['age >= 40', 'smoker']")
+        if not 1 <= len(queries) <= MOST:
+            raise ParameterError(f"a batch has 1 to {MOST:,} questions, got {len(queries):,}")
+        found = []
+        for number, query in enumerate(queries, 1):
+            try:
+                found.append(parse(query, self.schema))
+            except ParameterError as error:
+                if len(queries) == 1:
+                    raise
+                raise ParameterError(f"question {number} of {len(queries)}: {error}") from None
+        return found
+
+    def _laplace_scale(self, epsilon: float) -> float:
+        """The scale b of the noise: what one unit moves / b <= epsilon."""
+        check.positive(epsilon=epsilon)
+        move = count_move(self.promise)
+        least, most = move / noise.LARGEST_SCALE, move / noise.SMALLEST_SCALE
+        if not least <= epsilon <= most:
+            raise check.fail("epsilon", epsilon, f"above {least:.3g} and below {most:.3g}")
+        return laplace_scale(move, float(epsilon))
+
+    def _counting(self, count: int, epsilon: float) -> Request:
+        """Questions as a ledger sees them: together one release, whose losses add up like those of single ones."""
+        b = self._laplace_scale(epsilon)
+        total = float(Decimal(repr(float(epsilon))) * count)
+
+        def loss_at(times: float) -> Loss:
+            one = Laplace(count_move(self.promise), b * times)
+            return one if count == 1 else Composed([one] * count)
+
+        return self._request("Answer" if count == 1 else f"Answer x {count}", self._promise(total), loss_at)
+
+    def _request(self, mechanism: str, guarantee: Guarantee, loss_at: Callable[[float], Loss]) -> Request:
+        return Request(
+            mechanism,
+            guarantee,
+            loss_at(1.0),
+            loss_at,
+            len(self.schema.data_columns),
+            schema_text(self.schema.to_dict()),
+            self.origin,
+            (FROM_BOUNDS,) if self.schema.bounds_from_data else (),
+        )
+
+    def _promise(self, epsilon: float, delta: float = 0.0) -> Guarantee:
+        return replace(self.promise, epsilon=epsilon, delta=delta)
+
+    def _asked(self, predicates: list[Predicate], epsilon: float) -> list[Answer]:
+        """Reserve, count, draw, commit."""
+        request, b = self._counting(len(predicates), epsilon), self._laplace_scale(epsilon)
+        with _for_each(len(predicates)), charged(self.account, request) as charge:
+            schema = _needed(self.schema, predicates)
+            *counts, rows = count(self._rows(schema), schema, predicates)
+            seen = _noisy(np.array(counts, np.int64), predicates, b, charge)
+            most = float(rows) if self.promise.neighbours == "replace" else None
+            texts = [predicate.text for predicate in predicates]
+            facts = {"name": "count", "noise": "laplace", "laplace_scale": b}
+            record = sealed(request.guarantee, facts, list(zip(texts, seen, strict=True)), charge)
+            charge.commit(record)
+        dataset = self.account.ledger.dataset(self.account.name)
+        bounded = {} if most is None else {"most": most}
+        return [
+            Answer(p.text, additive_noise.counted(value, b, **bounded), float(epsilon), record, dataset)
+            for p, value in zip(predicates, seen, strict=True)
+        ]
+
+    def open(
+        self,
+        method: Method | Weights | Median,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        queries: Sequence[str] = (),
+        updates: int | None = None,
+        columns: Sequence[str] | None = None,
+        bins: Mapping[str, int | Sequence[float]] | None = None,
+    ) -> Opened:
+        """A mechanism that answers any number of questions about a finite domain, charged whole, now.
+
+        Formal guarantee: all its answers together satisfy (epsilon, delta), as proved for the mechanism.
+        method        : ``weights`` or ``median``, or a recipe of one of them.
+        queries       : questions that will be asked: the domain is cut so that it can answer them.
+        updates       : how many questions can be measured; left out, 20 or as many as there are queries (weights), or
+                        what the mechanism proposes (median).
+        columns, bins : the domain of other questions, see ``Domain.of``.
+        """
+        domain = self._domain(queries, columns, bins)
+        recipe = _recipe(method, len(queries), domain, updates)
+        job = self._job(recipe, domain, self._promise(epsilon, delta))
+        with charged(self.account, job.request) as charge:
+            secret = Secret.fresh().announced(charge.draw)
+            started = job.prepared.start(self._rows(domain.schema), job.level, secret)
+        return Opened(started, domain, self.schema, job.guarantee, charge)
+
+    def synthesise(
+        self, queries: Sequence[str], *, epsilon: float, delta: float = 0.0, updates: int | None = None
+    ) -> tuple[SyntheticHistogram, Manifest]:
+        """A synthetic histogram made for questions by MWEM, and what was committed to the ledger.
+
+        Formal guarantee: the histogram satisfies (epsilon, delta), as proved for MWEM; what is computed from it is
+        free. ``Domain.mask`` turns a question into cells, of which ``SyntheticHistogram.answer`` knows the rows.
+        """
+        predicates, domain = self._parsed(queries), self._domain(queries, None, None)
+        recipe = self._mwem(queries, domain, updates)
+        job = self._job(recipe, domain, self._promise(epsilon, delta))
+        with charged(self.account, job.request) as charge:
+            secret = Secret.fresh().announced(charge.draw)
+            made = job.prepared.run(self._rows(domain.schema), job.level, secret).histogram
+            answers = [(p.text, made.answer(domain.mask(p))) for p in predicates]
+            facts = {"name": "MWEM", "rounds": recipe.rounds, "histogram": fingerprint(made)}
+            record = sealed(job.guarantee, facts, answers, charge)
+            charge.commit(record)
+        return made, record
+
+    def price_whole(
+        self,
+        method: Method | Weights | Median | Literal["mwem"],
+        queries: Sequence[str],
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        updates: int | None = None,
+    ) -> list[Quote]:
+        """What ``open`` or ``synthesise`` would cost for these questions, cap by cap; nothing is read or charged."""
+        self._parsed(queries)
+        domain = self._domain(queries, None, None)
+        if method == "mwem":
+            recipe: MWEM | Weights | Median = self._mwem(queries, domain, updates)
+        else:
+            recipe = _recipe(method, len(queries), domain, updates)
+        return self.account.price(self._job(recipe, domain, self._promise(epsilon, delta)).request)
+
+    def _mwem(self, queries: Sequence[str], domain: Domain, updates: int | None) -> MWEM:
+        check_room(len(queries), domain)
+        workload = questions(np.array([domain.mask(p) for p in self._parsed(queries)]), domain)
+        rounds = min(10, len(workload)) if updates is None else updates
+        return MWEM(workload=workload, rounds=rounds, passes=_passes(domain))
+
+    def _domain(
+        self,
+        queries: Sequence[str],
+        columns: Sequence[str] | None,
+        bins: Mapping[str, int | Sequence[float]] | None,
+    ) -> Domain:
+        """A domain over a schema of its own columns alone, which are all that is read."""
+        if queries and (columns is not None or bins is not None):
+            raise ParameterError("a domain is made from queries, or from columns and bins: give one or the other")
+        if queries:
+            predicates = self._parsed(queries)
+            return Domain.of_questions(_needed(self.schema, predicates), predicates)
+        whole = [column.name for column in self.schema.data_columns]
+        for name in columns or ():
+            check.one_of(whole, column=name)
+        small = Schema(tuple(c for c in self.schema.data_columns if columns is None or c.name in columns))
+        return Domain.of(small, columns, bins)
+
+    def _job(self, recipe: Weights | Median | MWEM, domain: Domain, guarantee: Guarantee) -> "_Job":
+        """A mechanism at its level, and what the ledger is asked for."""
+        prepared = recipe.prepare(domain, guarantee)
+        level = _level(prepared, guarantee)
+        request = self._request(type(recipe).__name__, guarantee, lambda times: prepared.loss(level * times))
+        return _Job(prepared, level, guarantee, request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A prepared mechanism that is charged whole."""
+
+    prepared: Any
+    level: float
+    guarantee: Guarantee
+    request: Request
+
+
+def _level(prepared: Any, guarantee: Guarantee) -> float:
+    """A level that keeps the promise, checked; where it is pure, a little above 1 / epsilon, without a search."""
+    near = (1 + 2.0**-40) / guarantee.epsilon
+    if guarantee.delta == 0 and prepared.loss(near).delta(guarantee.epsilon) == 0:
+        return near
+    return calibrate(prepared, guarantee).level
+
+
+def _recipe(method: str | Weights | Median, count: int, domain: Domain, updates: int | None) -> Weights | Median:
+    if isinstance(method, (Weights, Median)):
+        if updates is not None:
+            raise ParameterError("updates are a part of the recipe that was given")
+        return method
+    check.one_of(("weights", "median"), method=method)
+    if method == "median":
+        return Median(hard=updates)
+    expected = count or 1000
+    most = min(20, expected) if updates is None else updates
+    return Weights(updates=most, questions=expected, passes=_passes(domain))
+
+
+def _passes(domain: Domain) -> int:
+    """How often weights are refitted after a measurement: this costs no privacy, so often where it costs no time."""
+    return max(20, min(400, (1 << 22) // domain.size))
+
+
+@contextmanager
+def _for_each(count: int) -> Iterator[None]:
+    """A refusal of a batch says what would fit for each of its questions."""
+    try:
+        yield
+    except BudgetError as error:
+        each = composition.rounded_down(error.remaining / count)
+        if count > 1:
+            error.args = (f"{error} for all {count:,} questions together, {each:g} for each",)
+        raise
+
+
+def count(rows: Rows, schema: Schema, predicates: Sequence[Predicate]) -> Integers:
+    """For how many rows each predicate holds, and how many there are: exact, and the same on every engine."""
+    tests: list[Callable[[NDArray[np.float64]], Bools]] = [predicate.test(schema) for predicate in predicates]
+
+    def of_block(_: int, block: NDArray[np.float64]) -> Integers:
+        return np.array([*(np.count_nonzero(test(block)) for test in tests), block.shape[1]], np.int64)
+
+    return rows.sum(of_block)
+
+
+def _needed(schema: Schema, predicates: Sequence[Predicate]) -> Schema:
+    """The columns that are asked about (one, if none is): the others need not be read."""
+    names = {leaf.column.name for predicate in predicates for leaf in predicate.leaves}
+    columns = tuple(column for column in schema.data_columns if column.name in names)
+    return Schema(columns or schema.data_columns[:1])
+
+
+def _noisy(counts: Integers, predicates: Sequence[Predicate], b: float, charge: Reservation) -> list[int]:
+    """Counts with noise of a key that serves this batch alone; the ledger knows of it before it is drawn."""
+    secret = Secret.fresh().announced(charge.draw)
+    words = secret.words("counts", "laplace", repr(b), len(predicates), *(p.text for p in predicates), counts)
+    return [int(value) for value in counts + noise.laplace(words, counts.size, b)]

@@ -1,0 +1,1 @@
+"""Which mechanism to use, before any data are read: predicted errors and a verdict."""

@@ -1,0 +1,290 @@
+"""What a sketch will cost, before it is drawn: noise levels and sensitivities in plain floating point, in microseconds.
+
+The planner compares thousands of configurations, up to millions of columns, so it cannot draw each projection or
+calibrate in ball arithmetic. These are the same quantities to about 1%: exact where a family's sensitivity is not
+random (identity, sparse, rademacher), an average over draws elsewhere. Nothing here protects anybody: a release
+calibrates its own noise on its own integers.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy
+
+from sfumato.intervals.moments import NoiseKind
+from sfumato.numerics.types import Floats
+from sfumato.privacy import profiles
+from sfumato.privacy.calibration import least_level, replaced_guess
+from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.privacy.losses import ChiSquare, Gaussian, Laplace
+from sfumato.tables.schema import Schema
+
+_LARGEST_ENUMERATED = 16  # as projection.py: maxima over signs are exact up to here
+_MANY = 2000  # the largest of more draws than this hardly varies
+_WIDTH = 9.0  # how many standard deviations of a random stretch are integrated
+_TRACY_WIDOM = -1.2065, 1.6078  # mean and variance of the largest eigenvalue's law
+
+
+# ---- the domain -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What the sensitivities need to know of a schema: weighted widths c_j of its encoded columns.
+
+    widest, total, length : max c_j, sum c_j, ||c||_2, with a category counted as the two columns one value moves.
+    category              : the widest category, or 0.
+    squared_typical       : the mean squared distance of two records drawn uniformly within the bounds.
+    flags                 : whether all columns are flags of weight 1.
+    """
+
+    dim: int
+    widest: float
+    total: float
+    length: float
+    category: float
+    squared_typical: float
+    flags: bool = False
+
+    @classmethod
+    def of(cls, schema: Schema) -> Self:
+        """Of a schema."""
+        encoding = schema.encoding
+        alone = np.ones(encoding.dim, bool)
+        groups = [(float(encoding.ranges[a:b].max()), b - a) for a, b in encoding.categories]
+        for a, b in encoding.categories:
+            alone[a:b] = False
+        own = encoding.ranges[alone]
+        flags = np.zeros(encoding.dim, bool)
+        flags[list(encoding.flags)] = True
+        squared = float(np.sum(own**2 * np.where(flags[alone], 1 / 2, 1 / 6)))
+        return cls(
+            dim=encoding.dim,
+            widest=float(own.max(initial=0.0)),
+            total=float(own.sum()) + 2 * sum(w for w, _ in groups),
+            length=math.sqrt(float(np.sum(own**2)) + 2 * sum(w * w for w, _ in groups)),
+            category=max((w for w, _ in groups), default=0.0),
+            squared_typical=squared + sum(2 * w * w * (1 - 1 / m) for w, m in groups),
+            flags=bool(flags.all() and (encoding.weights == 1).all()),
+        )
+
+    @classmethod
+    def flags_of(cls, dim: int) -> Self:
+        """Of that many flags, without building a schema."""
+        return cls(dim, 1.0, float(dim), math.sqrt(dim), 0.0, dim / 2, flags=True)
+
+
+# ---- how far one unit moves a sketch --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A projection that has not been drawn."""
+
+    family: str
+    dim_in: int
+    dim_out: int
+
+
+def reach(shape: Shape, order: int, change: Change, domain: Domain) -> float:
+    """How far one unit moves a row of the sketch in the l1 or l2 norm: section 2 of the mathematics, at a typical P."""
+    if change.kind == "attribute":
+        two = 2.0 if order == 1 and shape.family in ("identity", "sparse") else math.sqrt(2)
+        return row_norm(shape, order) * max(domain.widest, two * domain.category)
+    if change.kind == "box":
+        return _box(shape, order, domain)
+    radius = change.radius or 0.0
+    ball = radius * (row_norm(shape, order) if change.kind == "l1" else _spectral(shape, order))
+    return min(ball, _box(shape, order, domain)) if radius >= domain.widest else ball
+
+
+def _box(shape: Shape, order: int, domain: Domain) -> float:
+    return min(domain.total * row_norm(shape, order), domain.length * _spectral(shape, order))
+
+
+def _spectral(shape: Shape, order: int) -> float:
+    """Max ||vP|| over the unit ball: sigma_max in the l2 norm; up to sqrt(k) times that in the l1 norm."""
+    if order == 2:
+        return largest_singular(shape)
+    if shape.dim_out <= _LARGEST_ENUMERATED and shape.family == "sparse":
+        return math.sqrt(shape.dim_in)  # the buckets are orthogonal: sqrt of the sum of their squared lengths
+    return math.sqrt(shape.dim_out) * largest_singular(shape)
+
+
+# Where a sensitivity is random, its fourth power is averaged: that is how noise enters the variance of a distance
+# where it matters. Ranks u^(1/d) of one row's law are the quantiles u of the largest of d.
+_NODES, _WEIGHTS = (np.asarray(column) for column in np.polynomial.legendre.leggauss(12))
+
+
+def _of_largest(quantile: Callable[[float], float], count: int) -> float:
+    """The fourth root of the mean fourth power of the largest of ``count`` draws of a law; its median if very many."""
+    if count > _MANY:
+        return quantile(0.5 ** (1 / count))
+    values = np.array([quantile(((node + 1) / 2) ** (1 / count)) for node in _NODES])
+    return float(np.sum(_WEIGHTS / 2 * values**4) ** 0.25)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def row_norm(shape: Shape, order: int) -> float:
+    """max_j ||P_j||: the same for every draw of the first three, averaged over draws for the others."""
+    d, k = shape.dim_in, shape.dim_out
+    fixed = {"identity": 1.0, "sparse": 1.0, "rademacher": math.sqrt(k) if order == 1 else 1.0}
+    if shape.family in fixed:
+        return fixed[shape.family]
+    if shape.family == "orthonormal" and k == d and order == 2:
+        return 1.0
+    quantile = {"achlioptas": _achlioptas_row, "gaussian": _gaussian_row, "orthonormal": _orthonormal_row}[shape.family]
+    return _of_largest(lambda rank: quantile(rank, shape, order), d)
+
+
+def _achlioptas_row(rank: float, shape: Shape, order: int) -> float:
+    filled = max(1.0, _binomial_quantile(rank, shape.dim_out, 1 / 3))
+    return math.sqrt(3 / shape.dim_out) * (filled if order == 1 else math.sqrt(filled))
+
+
+def _gaussian_row(rank: float, shape: Shape, order: int) -> float:
+    k = shape.dim_out
+    return math.sqrt(scipy.special.chdtri(k, 1 - rank) / k) if order == 2 else _sum_quantile(k, rank)
+
+
+def _orthonormal_row(rank: float, shape: Shape, order: int) -> float:
+    d, k = shape.dim_in, shape.dim_out
+    if k == d:
+        return _sum_quantile(k, rank)
+    length = math.sqrt(d / k * scipy.special.betaincinv(k / 2, (d - k) / 2, rank))
+    return length if order == 2 else _sum_quantile(k, rank) * length / _gaussian_row(rank, shape, 2)
+
+
+def _sum_quantile(k: int, rank: float) -> float:
+    """The quantile of sum |g_i| / sqrt(k), by its first three moments."""
+    mean, variance = math.sqrt(2 / math.pi), 1 - 2 / math.pi
+    skewness = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5 / math.sqrt(k)
+    shape = 4 / skewness**2
+    deviate = (scipy.special.gammaincinv(shape, rank) - shape) / math.sqrt(shape)
+    return float(math.sqrt(k) * mean + math.sqrt(variance) * deviate)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def largest_singular(shape: Shape) -> float:
+    """sigma_max(P): exact for identity and orthonormal, averaged over draws for the others."""
+    d, k = shape.dim_in, shape.dim_out
+    if shape.family == "identity":
+        return 1.0
+    if shape.family == "orthonormal":
+        return math.sqrt(d / k)
+    if shape.family == "sparse":
+        return _of_largest(lambda rank: math.sqrt(max(1.0, _binomial_quantile(rank, d, 1 / k))), k)
+    root = math.sqrt(max(d - 1, 0)) + math.sqrt(k)
+    spread = root * (1 / math.sqrt(max(d - 1, 1)) + 1 / math.sqrt(k)) ** (1 / 3)
+    square = root * root + _TRACY_WIDOM[0] * spread
+    return float((square**2 + _TRACY_WIDOM[1] * spread**2) ** 0.25 / math.sqrt(k))
+
+
+def _binomial_quantile(rank: float, trials: int, chance: float) -> float:
+    return float(np.ceil(scipy.special.bdtrik(rank, trials, chance) - 1e-9)) if chance < 1 else float(trials)
+
+
+def distances_reach(order: int, guarantee: Guarantee, change: Change, domain: Domain, rows: int) -> float:
+    """How far one unit moves all squared distances of n records, in the l1 or l2 norm: see ``mechanisms.distances``."""
+    if change.kind == "attribute":
+        one = both = max(domain.widest**2, 2 * domain.category**2)
+    elif change.kind == "box":
+        one = both = domain.length**2
+    else:
+        one, both = (_farther(copies * (change.radius or 0.0), domain.length) for copies in (1, 2))
+    group = min(guarantee.group, rows)
+    counts = group * (rows - group), group * (group - 1) / 2
+    if order == 1:
+        return counts[0] * one + counts[1] * both
+    return math.hypot(math.sqrt(counts[0]) * one, math.sqrt(counts[1]) * both)
+
+
+def _farther(radius: float, diameter: float) -> float:
+    return diameter**2 if radius >= diameter else radius * (2 * diameter - radius)
+
+
+# ---- how much noise a promise asks for ------------------------------------------------------------------------------
+
+
+def fixed_level(noise: NoiseKind, epsilon: float, delta: float) -> float:
+    """Standard deviation of the noise over the sensitivity, for a fixed projection: exact."""
+    if noise == "laplace":
+        return math.sqrt(2) * least_level(lambda b: Laplace(1.0, b), epsilon, delta, start=1 / epsilon)
+    return least_level(lambda s: Gaussian(1.0, s), epsilon, delta, start=1 / epsilon)
+
+
+def fresh_levels(shapes: list[Shape], epsilon: float, delta: float) -> Floats:
+    """Standard deviation of Gaussian noise over the radius, for fresh gaussian or orthonormal projections."""
+    stretches, weights = (np.array(column) for column in zip(*map(stretch, shapes), strict=True))
+
+    def excess(scale: Floats) -> Floats:
+        mu = stretches / scale[:, None]
+        tail = scipy.special.ndtr(mu / 2 - epsilon / mu) - np.exp(
+            epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
+        )
+        return np.asarray(np.sum(weights * tail, axis=1) - delta)
+
+    return _bisect(excess, len(shapes), fixed_level("gaussian", epsilon, delta))
+
+
+def stretch(shape: Shape, points: int = 241) -> tuple[Floats, Floats]:
+    """Points and weights for averages over ||vP||/||v|| of a fresh projection; its tail carries delta."""
+    d, k = shape.dim_in, shape.dim_out
+    if shape.family == "orthonormal" and k == d:
+        return np.ones(points), np.full(points, 1 / points)
+    most = math.sqrt(d / k) if shape.family == "orthonormal" else math.inf
+    low, high = max(0.0, 1 - _WIDTH / math.sqrt(2 * k)), min(most, 1 + _WIDTH / math.sqrt(k))
+    places = low + (high - low) * (np.arange(points) + 0.5) / points
+    if shape.family == "orthonormal":
+        inside = np.clip(places**2 * k / d, 1e-300, 1 - 1e-15)
+        logs = (k - 1) * np.log(places) + ((d - k) / 2 - 1) * np.log1p(-inside)
+    else:
+        logs = (k - 1) * np.log(places) - k * places**2 / 2
+    density = np.exp(logs - logs.max())
+    return places, density / density.sum()
+
+
+def fresh_laplace_level(epsilon: float, delta: float) -> float:
+    """Standard deviation of Laplace noise over the radius, for a fresh gaussian projection to one column: exact."""
+
+    def excess(scale: Floats) -> Floats:
+        found = profiles.folded_laplace(epsilon, dim_out=1, radius=1.0, laplace_scale=float(scale[0]))
+        return np.array([found - delta])
+
+    return math.sqrt(2) * float(_bisect(excess, 1, 4 / epsilon, rounds=24)[0])
+
+
+def ridge_level(rows: int, epsilon: float, delta: float, *, replace: bool) -> float:
+    """1/s for a Gaussian sketch of so many rows: how many squared lengths of a record its ridge must be."""
+    if replace:
+        return replaced_guess(rows, epsilon, delta)
+    return least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), epsilon, delta)
+
+
+def more_columns(dim_out: int) -> float:
+    """How much more noise than one column a few columns ask for there: about 0.6% for each doubling.
+
+    Within 1% of the composed value up to 8 columns, for epsilon from 0.1 to 4 and delta from 1e-6 to 1e-3.
+    """
+    return 1 + 0.006 * math.log2(dim_out)
+
+
+def normal_tail(x: Floats) -> Floats:
+    """Pr[g > x] for a standard normal g."""
+    return np.asarray(scipy.special.ndtr(-x))
+
+
+def _bisect(excess: Callable[[Floats], Floats], count: int, start: float, rounds: int = 40) -> Floats:
+    """Where a falling function crosses 0, for many at once, between start/8 and 8 start or beyond."""
+    low, high = np.full(count, start / 8), np.full(count, start * 8)
+    while (excess(high) > 0).any():
+        high *= 4
+    for _ in range(rounds):
+        middle = np.sqrt(low * high)
+        above = excess(middle) > 0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return high

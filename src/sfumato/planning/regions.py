@@ -1,0 +1,145 @@
+"""Where each mechanism wins: the comparisons of Kenthapadi et al. 2013, sections 4.2 and 4.3.3 and Figure 1, exactly.
+
+The paper compares orders of magnitude: projection beats noise on distances when vectors are light and users many, and
+beats randomized response between two distances. Here the variances are exact, so the borders are numbers.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from sfumato import check
+from sfumato.intervals import moments
+from sfumato.intervals.moments import Geometry, NoiseLaw
+from sfumato.planning.option import Option
+from sfumato.planning.planner import Plan, plan
+from sfumato.privacy.calibration import least_epsilon
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.losses import Gaussian
+
+NAMES = ("sketch", "responses", "distances")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One distance: the standard error of every mechanism's best option there."""
+
+    distance: float
+    best: dict[str, Option]
+
+    def error(self, name: str) -> float:
+        """The standard error of one mechanism, infinite where it is not offered."""
+        return self.best[name].standard_error(self.distance) if name in self.best else math.inf
+
+    @property
+    def winner(self) -> str:
+        """The mechanism with the least error."""
+        return min(NAMES, key=self.error)
+
+    @property
+    def useful(self) -> bool:
+        """Whether the winner's standard error is below the squared distance itself."""
+        return self.error(self.winner) < self.distance**2
+
+
+def region(distance: float, *, columns: int, rows: int, guarantee: Guarantee) -> Region:
+    """Every mechanism's best at one distance, for flags."""
+    made = plan(columns=columns, rows=rows, guarantee=guarantee, distance=distance)
+    return Region(distance, _by_name(made))
+
+
+def _by_name(made: Plan) -> dict[str, Option]:
+    best: dict[str, Option] = {}
+    for option in made.options:
+        best.setdefault(option.name, option)
+    return best
+
+
+def borders(*, columns: int, rows: int, guarantee: Guarantee) -> list[Region]:
+    """Distances at which the winner, or whether it is useful, changes: the first of each stretch, from 1 to sqrt(d)."""
+    at = partial(region, columns=columns, rows=rows, guarantee=guarantee)
+    low, high = 1.0, math.sqrt(columns)
+    steps = max(2, math.ceil(6 * math.log2(max(high, 2.0))))
+    grid = [at(low * (high / low) ** (i / (steps - 1))) for i in range(steps)]
+    found = [grid[0]]
+    for a, b in pairwise(grid):
+        left = a
+        while _state(left) != _state(b):
+            left = _first_after(left, b, at)
+            found.append(left)
+    return found
+
+
+def _state(here: Region) -> tuple[str, bool]:
+    return here.winner, here.useful
+
+
+def _first_after(a: Region, b: Region, at: partial[Region]) -> Region:
+    """The first place after ``a`` with another state, to 0.1%."""
+    while b.distance / a.distance > 1.001:
+        middle = at(math.sqrt(a.distance * b.distance))
+        a, b = (middle, b) if _state(middle) == _state(a) else (a, middle)
+    return b
+
+
+def rows_where_projection_wins(*, columns: int, distance: float, guarantee: Guarantee) -> int:
+    """The least number of rows from which the best sketch beats noise on all distances, at this distance (section 4.2).
+
+    Noise on distances grows with n, in proportion to n - 1 (Laplace) or its root (Gaussian); that of a sketch does not.
+    """
+    made = plan(columns=columns, rows=2, guarantee=guarantee, distance=distance)
+    error = _by_name(made)["sketch"].standard_error(distance)
+    ratios = [
+        (error / option.noise_scale) ** (1 if option.noise == "laplace" else 2)
+        for option in made.options
+        if option.name == "distances"
+    ]
+    return max(2, 1 + math.ceil(max(ratios)))
+
+
+def as_published(distance: float, *, columns: int, rows: int, epsilon: float, dimension: int) -> float:
+    """The standard error of the paper's own projection: gaussian P, Lemma 2's noise at delta = 1/n."""
+    check.whole(2, rows=rows)
+    noise = NoiseLaw("gaussian", 4 / epsilon * math.sqrt(math.log(rows)))
+    return math.sqrt(moments.distance_variance(distance**2, noise, Geometry("gaussian", columns, dimension)))
+
+
+# ---- Figure 1 -------------------------------------------------------------------------------------------------------
+
+
+def feasible_epsilon(scale: float, delta: float) -> float:
+    """The least epsilon that Gaussian noise of this scale gives at sensitivity 1: exact."""
+    return least_epsilon(Gaussian(1.0, scale), delta)
+
+
+def published_epsilon(scale: float, delta: float) -> float:
+    """The least epsilon by Theorem 1, scale = sqrt(2 (ln(1/(2 delta)) + epsilon)) / epsilon, solved for epsilon.
+
+    Where delta >= 1/2 the theorem says nothing sensible; the logarithm is cut at 0 there.
+    """
+    log = max(0.0, math.log(1 / (2 * delta)))
+    return (1 + math.sqrt(1 + 2 * scale**2 * log)) / scale**2
+
+
+def facts(found: list[Region]) -> list[dict[str, object]]:
+    """The borders, for machines."""
+    return [
+        {
+            "distance": here.distance,
+            "winner": here.winner,
+            "useful": here.useful,
+            "standard_errors": {name: here.error(name) for name in NAMES if name in here.best},
+        }
+        for here in found
+    ]
+
+
+def describe(found: list[Region]) -> str:
+    """The borders as a table."""
+    lines = ["from distance   squared   winner      standard errors: sketch, responses, distances"]
+    for here in found:
+        errors = "   ".join(f"{here.error(name):10.4g}" for name in NAMES)
+        word = here.winner if here.useful else f"{here.winner} (error above the distance itself)"
+        lines.append(f"{here.distance:13.4g}  {here.distance**2:8.4g}   {word:10}  {errors}")
+    return "\n".join(lines)

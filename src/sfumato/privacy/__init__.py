@@ -1,0 +1,1 @@
+"""Guarantees, and what releases cost."""

@@ -1,0 +1,273 @@
+"""What releases cost together: four bounds, and which of them may be used when.
+
+basic    : epsilons and deltas add up. Promises are read as the decimals that were written, so that ten times 0.1 is 1;
+           a double differs from its decimal by one part in 10^16, and so does what is promised.
+advanced : sqrt(2 ln(1/d) sum e^2) + sum e^2 / 2, with d + sum of deltas.
+gaussian : each loss lies below that of a Gaussian mechanism with sensitivity over scale mu, but for a probability d;
+           Gaussians compose to one with the root of the sum of mu^2.
+tight    : the losses themselves; Gaussians exactly, the rest through ``dp_accounting``'s privacy-loss distributions.
+
+Formal guarantee: releases that ``Book.fits`` accepts, one after another, together satisfy (epsilon, delta). With
+composition='tight' any bound will do, and the least is named; this holds if *which losses* are spent is not decided by
+looking at what was published (what is asked of the data may be). For then profiles of different shapes can be picked
+after a lucky outcome, and bounds can be switched. The other three, each used alone, are privacy filters: they hold
+however every release is chosen (Rogers et al. 2016; Whitehouse et al. 2023). For that, what they allow to deltas and to
+the rest of the bound is fixed beforehand (``_TAILS``, ``_DELTAS``). Proofs: docs/mathematics.md, section 8.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import scipy
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.privacy import calibration, pld
+from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss, Pure, Response
+from sfumato.privacy.stored_losses import Tabulated, group_delta, grouped
+
+Bound = Literal["basic", "advanced", "gaussian", "tight"]
+Composition = Bound
+_BOUNDS: dict[Composition, tuple[Bound, ...]] = {
+    "tight": ("basic", "advanced", "tight"),
+    "gaussian": ("gaussian",),
+    "advanced": ("advanced",),
+    "basic": ("basic",),
+}
+COMPOSITIONS = tuple(_BOUNDS)
+_TAIL = 1e-4  # the part of a release's own delta that its Gaussian majorant may leave out
+_TAILS = 0.05  # the part of a cap's delta that all these together may have, as a filter
+_DELTAS = 0.5  # the part of a cap's delta that the deltas of releases may have, in advanced composition as a filter
+_WITHOUT_TAIL = (Gaussian, Laplace, Pure, Response)  # laws that lie below a Gaussian one everywhere
+_FINE = 4001
+_MARGIN = 1e-14  # what doubles may get wrong of a Gaussian profile, absolutely
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one release costs in the unit of a cap: its promise (epsilon, delta), its loss, and its majorant.
+
+    mu, tail : for every epsilon >= 0, delta(epsilon) <= tail + (1 - tail) * Gaussian profile of mu.
+    """
+
+    epsilon: float
+    delta: float
+    loss: Loss
+    mu: float = math.inf
+    tail: float = 0.0
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, loss: Loss, times: int = 1) -> "Charge":
+        """The charge of ``times`` units that change together, if one has this promise and loss."""
+        promised = group_delta(epsilon, delta, times)
+        return cls(float(Decimal(repr(epsilon)) * times), promised, grouped(loss, times))
+
+    def majorised(self) -> "Charge":
+        """The same with its majorant, which takes a moment to find."""
+        tail = 0.0 if all(isinstance(part, _WITHOUT_TAIL) for part in _flat(self.loss)) else _TAIL * self.delta
+        return replace(self, mu=majorant(self.loss, tail), tail=tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What was spent: an epsilon at the delta that was asked for, and the bound that says so."""
+
+    epsilon: float
+    bound: Bound
+
+
+class Book:
+    """Charges that add up, under one rule of composition."""
+
+    def __init__(self, charges: Iterable[Charge], composition: Composition = "tight") -> None:
+        self.charges, self.composition = tuple(charges), composition
+
+    def and_(self, charge: Charge) -> "Book":
+        """A book with one charge more, which uses again what is known of this one."""
+        longer = Book((*self.charges, charge), self.composition)
+        longer.__dict__["_settled"] = self._settled
+        return longer
+
+    def fits(self, epsilon: float, delta: float) -> bool:
+        """Whether everything together satisfies (epsilon, delta)."""
+        if not self.charges:
+            return True
+        quick = {"basic": self._basic, "advanced": self._advanced}
+        bounds = _BOUNDS[self.composition]
+        if any(quick[bound](delta) <= epsilon for bound in bounds if bound in quick):
+            return True
+        if "gaussian" in bounds:
+            mu, left = self._majorant(delta)
+            return mu < math.inf and left > 0 and Gaussian(mu, 1.0).delta(epsilon) <= left
+        return "tight" in bounds and self._tight().delta(epsilon) <= delta
+
+    def total(self, delta: float) -> Total:
+        """The least epsilon at this delta by a bound that may be used here; infinite where none gives one."""
+        return min(self.totals(delta), key=lambda total: total.epsilon)
+
+    def totals(self, delta: float) -> list[Total]:
+        """The epsilon at this delta by every bound that may be used here."""
+        return [Total(self._by(bound, delta) if self.charges else 0.0, bound) for bound in _BOUNDS[self.composition]]
+
+    def _by(self, bound: Bound, delta: float) -> float:
+        if bound == "basic":
+            return self._basic(delta)
+        if bound == "advanced":
+            return self._advanced(delta)
+        if bound == "tight":
+            return _least(self._tight(), delta)
+        mu, left = self._majorant(delta)
+        return _least(Gaussian(mu, 1.0), left) if mu < math.inf and left > 0 else math.inf
+
+    def _basic(self, delta: float) -> float:
+        if sum((Decimal(repr(c.delta)) for c in self.charges), Decimal(0)) > Decimal(repr(delta)):
+            return math.inf
+        return float(sum((Decimal(repr(c.epsilon)) for c in self.charges), Decimal(0)))
+
+    def _advanced(self, delta: float) -> float:
+        spent = math.fsum(c.delta for c in self.charges) * (1 + 1e-15)
+        left = delta - spent
+        if self.composition == "advanced":  # as a filter
+            left = (1 - _DELTAS) * delta if spent <= _DELTAS * delta else 0.0
+        if left <= 0:
+            return math.inf
+        squares = math.fsum(c.epsilon**2 for c in self.charges)
+        return (math.sqrt(2 * math.log(1 / left) * squares) + squares / 2) * (1 + 1e-14)
+
+    def _majorant(self, delta: float) -> tuple[float, float]:
+        """The one Gaussian above all charges, and the delta that it has: none if the tails are too large."""
+        mu = math.sqrt(math.fsum(c.mu**2 for c in self.charges)) * (1 + 1e-14)
+        tails = math.fsum(c.tail for c in self.charges) * (1 + 1e-15)
+        return mu, (1 - _TAILS) * delta if tails <= _TAILS * delta else 0.0
+
+    @cached_property
+    def _settled(self) -> tuple[int, Composed | None, float]:
+        """How many charges are settled; those that are no Gaussians, composed; the sum of mu^2 of those that are."""
+        losses = [part for c in self.charges for part in _flat(c.loss)]
+        others = [loss for loss in losses if not isinstance(loss, Gaussian)]
+        squares = math.fsum((g.sensitivity / g.scale) ** 2 for g in losses if isinstance(g, Gaussian))
+        return len(self.charges), Composed(others) if others else None, squares
+
+    def _tight(self) -> Loss:
+        settled, others, squares = self._settled
+        later = [part for c in self.charges[settled:] for part in _flat(c.loss)]
+        squares += math.fsum((g.sensitivity / g.scale) ** 2 for g in later if isinstance(g, Gaussian))
+        parts: list[Loss] = [] if others is None else [others]
+        parts += [loss for loss in later if not isinstance(loss, Gaussian)]
+        if squares:
+            parts.append(Gaussian(math.sqrt(squares) * (1 + 1e-14), 1.0))
+        return parts[0] if len(parts) == 1 else Composed(parts)
+
+
+def _flat(loss: Loss) -> list[Loss]:
+    return [part for each in loss.losses for part in _flat(each)] if isinstance(loss, Composed) else [loss]
+
+
+def _least(loss: Loss, delta: float) -> float:
+    try:
+        return calibration.least_epsilon(loss, delta)
+    except ParameterError:
+        return math.inf
+
+
+@functools.lru_cache(maxsize=256)
+def majorant(loss: Loss, tail: float) -> float:
+    """The least mu (to one part in 10^4) whose Gaussian profile lies above that of a loss, but for ``tail``; or inf.
+
+    Checked on a fine grid: between its points a profile is at most its value at the left, and the Gaussian one at
+    least its value at the right.
+    """
+    check.probability_below_one(tail=tail)
+    if isinstance(loss, Gaussian):
+        return math.nextafter(loss.sensitivity / loss.scale, math.inf)
+    if isinstance(loss, Composed):
+        parts: dict[Loss, int] = {}
+        for part in loss.losses:
+            parts[part] = parts.get(part, 0) + 1
+        share = tail / len(loss.losses)
+        squares = math.fsum(count * majorant(part, share) ** 2 for part, count in parts.items())
+        return math.sqrt(squares) * (1 + 1e-14)
+    if isinstance(loss, (Pure, Response, Laplace)):
+        epsilon = loss.sensitivity / loss.laplace_scale if isinstance(loss, Laplace) else loss.epsilon
+        return _of_response(epsilon)
+    return _by_grid(loss, tail)
+
+
+def _of_response(epsilon: float) -> float:
+    """Randomized response is the worst of all pure losses; its profile touches the Gaussian one at 0.
+
+    A Gaussian's trade-off curve is convex and symmetric and passes through the corner (1/(1 + e^epsilon), same) of
+    randomized response, whose two straight sides then lie above it.
+    """
+    corner = scipy.special.expit(-epsilon * (1 + 1e-15))
+    return float(-2 * scipy.special.ndtri(corner) * (1 + 1e-12)) if corner > 0 else math.inf
+
+
+def _by_grid(loss: Loss, tail: float) -> float:
+    table = loss if isinstance(loss, Tabulated) else Tabulated(pld.sampled(loss.delta, loss.delta))
+    end = table.dots.steps[-1] * pld.INTERVAL
+    epsilons = end * np.linspace(0, 1, _FINE) ** 2
+    found = np.array([table.delta(e) for e in epsilons])
+    left, right = found[:-1], epsilons[1:]
+    if found[-1] > tail:
+        return math.inf
+
+    def above(mu: float) -> bool:
+        profile = scipy.special.ndtr(mu / 2 - right / mu) - np.exp(right + scipy.special.log_ndtr(-mu / 2 - right / mu))
+        return bool(((left <= tail) | (left + _MARGIN <= tail + (1 - tail) * profile)).all())
+
+    low, high = 1e-9, 1e-3  # mu
+    while not above(high):
+        low, high = high, 2 * high
+        if high > 1e3:
+            return math.inf
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if above(middle) else (middle, high)
+    return high
+
+
+def largest_epsilon(room: Callable[[float], bool], highest: float) -> float:
+    """The largest epsilon below ``highest`` for which there is room, to one part in 500; 0 if none.
+
+    A rounder number is taken where there is one as large, so that 1 is said to be left, and not 0.998.
+    """
+    low, high = 0.0, highest
+    for _ in range(60):
+        if low > 0 and high - low <= high / 500:
+            break
+        middle = (low + high) / 2
+        if middle < highest * 1e-6:
+            return 0.0
+        low, high = (middle, high) if room(middle) else (low, middle)
+    nearby = round_number(low, high)
+    return nearby if nearby is not None and room(nearby) else rounded_down(low)
+
+
+def round_number(low: float, high: float) -> float | None:
+    """The number of fewest digits, at most three, from low to a little above high."""
+    for digits in (1, 2, 3):
+        places = digits - 1 - math.floor(math.log10(low))
+        found = math.ceil(low * 10**places) / 10**places
+        if found <= high * (1 + 1e-4):
+            return float(found)
+    return None
+
+
+def rounded_down(value: float) -> float:
+    """Three digits, rounded down, so that what a message says still fits."""
+    if value <= 0:
+        return 0.0
+    places = 2 - math.floor(math.log10(value))
+    return float(math.floor(value * 10**places) / 10**places)
+
+
+def worst(books: Sequence[Book], delta: float) -> Total:
+    """The largest of several books: disjoint parts of the data, of which one unit is in one only."""
+    return max((book.total(delta) for book in books), key=lambda total: total.epsilon)

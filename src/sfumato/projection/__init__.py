@@ -1,0 +1,1 @@
+"""Random projections, and rows as integers of bounded length."""

@@ -1,0 +1,197 @@
+"""Rows within the unit ball, as integers: normalise, centre, normalise again, project.
+
+One module for both sides: the owner brings private rows here before they are summed, the analyst brings test rows of
+the same kind to the same place.
+
+Guarantee of every step: a row that comes out is a vector of integers of Euclidean length at most ``top`` (checked on
+the integers themselves, which is exact; a row that broke it would become zero, and the room left for rounding is such
+that none does), and it depends on nothing but the row that went in and what is public. Not on the block it came in:
+lengths are taken of integers, so their sums are exact in any order, and everything else is one IEEE operation per
+number. So where one row is added to a table and all others move to other places in other blocks, no other row changes
+by a bit. A zero row stays zero.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.numerics import lattice
+from sfumato.numerics.spectral_norm import norm_bound
+from sfumato.numerics.types import Floats, Integers
+from sfumato.tables.schema import Schema
+
+Normalise = Literal["twice", "once", "never"]
+Centring = Literal["private", "public"]
+
+IMAGE_BITS = 15  # of a projected row: its second moment over 2^32 rows fits 64 bits
+_EDGE = 1e100  # numbers beyond this, or below its reciprocal, could overflow or underflow when squared
+_PIECE = 1 << 19  # numbers that are placed together: few enough for a cache, so that many passes over them are quick
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """How rows of some columns come into the unit ball.
+
+    twice : every row gets length 1, is centred, and gets length 1 again (Chanyaswad et al. 2019, Algorithm 1).
+    once  : every row gets length 1; centred, it is shortened to length 1 where it is longer.
+    never : rows are divided by ``radius``, which is public, and shortened where they are longer than it; then as once.
+
+    Lengths are taken about ``middle``: the origin where rows will be centred privately, and where the schema clips
+    their norm; the middle of the bounds where there is no other centre (centring='public').
+    """
+
+    low: Floats
+    high: Floats
+    weights: Floats
+    middle: Floats
+    normalise: Normalise
+    radius: float
+    bits: int
+
+    @classmethod
+    def of(cls, schema: Schema, normalise: Normalise, centring: Centring = "private") -> Self:
+        """The frame of a schema's columns; no data needed. The radius is that of the schema's clip or of its box."""
+        encoding = schema.encoding
+        middle = np.zeros(encoding.dim)
+        if centring == "public" and schema.norm_bound is None:
+            middle = encoding.low / 2 + encoding.high / 2
+        furthest = encoding.weights * np.maximum(np.abs(encoding.low - middle), np.abs(encoding.high - middle))
+        if not ((furthest >= 1 / _EDGE) & (furthest <= _EDGE)).all():
+            raise ParameterError(f"bounds times weights must lie between {1 / _EDGE:g} and {_EDGE:g} in size")
+        if schema.norm == "l1":
+            raise ParameterError("synthetic rows are bounded in Euclidean length: use a clip of norm 'l2', or none")
+        radius = float(np.sqrt(np.square(furthest).sum())) if schema.norm_bound is None else schema.norm_bound
+        most = (lattice.EXACT_BITS - 1 - (encoding.dim - 1).bit_length()) // 2
+        bits = min(lattice.INPUT_BITS, most)
+        return cls(encoding.low, encoding.high, encoding.weights, middle, normalise, radius, bits)
+
+    @property
+    def dim(self) -> int:
+        """The number of encoded columns."""
+        return self.low.size
+
+    @property
+    def top(self) -> int:
+        """What no row's length exceeds, in steps."""
+        return 1 << self.bits
+
+    @property
+    def one(self) -> float:
+        """What length 1 is in steps: ``top`` less room for rounding, half a step per column and a little more."""
+        return _one(self.top, self.dim)
+
+    def place(self, block: Floats) -> Floats:
+        """Encoded rows (dim, rows), whatever they hold, clipped and normalised: integers, held in doubles."""
+        inside = np.fmax(block, self.low[:, None])
+        np.fmin(inside, self.high[:, None], out=inside)
+        if self.middle.any():
+            inside -= self.middle[:, None]
+        if (self.weights != 1).any():
+            inside *= self.weights[:, None]
+        base = np.maximum(inside.max(axis=0), -inside.min(axis=0))
+        if self.normalise == "never":
+            base = np.maximum(base, self.radius)
+        base[base == 0] = 1.0
+        inside /= base
+        inside *= self.top
+        np.rint(inside, out=inside)
+        return self._scaled(inside, base / self.radius * (self.one / self.top) if self.normalise == "never" else None)
+
+    @property
+    def piece(self) -> int:
+        """How many rows are best placed together; it changes no bit of any row."""
+        return max(1 << 8, _PIECE // self.dim)
+
+    def about(self, placed: Floats, centre: Integers) -> Floats:
+        """Placed rows about a public centre within the ball, normalised or shortened; integers, held in doubles."""
+        centred = placed - centre[:, None]
+        return self._scaled(centred, None if self.normalise == "twice" else np.ones(placed.shape[1]))
+
+    def _scaled(self, integers: Floats, most: Floats | None) -> Floats:
+        """Rows times what makes them of length 1, or times ``most`` where that is less."""
+        length = np.sqrt(_squares(integers))
+        factor = self.one / np.maximum(length, 1.0)
+        integers *= factor if most is None else np.minimum(factor, most)
+        return _guarded(np.rint(integers, out=integers), self.top)
+
+    def centre(self, mean: Floats) -> Integers:
+        """A mean in steps as integers, brought into the ball, where every mean of placed rows is."""
+        length = float(np.linalg.norm(mean))
+        return np.rint(mean * min(1.0, self.one / max(length, 1.0))).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turned:
+    """An orthonormal projection W as integers, and the images of rows under it, on ``IMAGE_BITS`` bits.
+
+    Images are divided by a certified bound on the largest singular value of the integers, so rounding W lengthens none.
+    """
+
+    entries: Floats
+    per_one: float  # what 1 is in entries
+    sigma: float
+    top_in: int
+    one_in: float
+
+    @classmethod
+    def of(cls, matrix: Floats, frame: Frame) -> Self:
+        """Round a (dim, p) matrix for the rows of a frame."""
+        peak = float(np.abs(matrix).max())
+        bits = min(lattice.PROJECTION_BITS, lattice.EXACT_BITS - frame.bits - (frame.dim - 1).bit_length())
+        lattice.check_exact(input_bits=frame.bits, projection_bits=bits, terms=frame.dim)
+        entries = np.rint(matrix / peak * 2.0**bits)
+        return cls(entries, 2.0**bits / peak, norm_bound(entries), frame.top, frame.one)
+
+    @property
+    def dim(self) -> int:
+        """The number of numbers a row becomes."""
+        return int(self.entries.shape[1])
+
+    @property
+    def matrix(self) -> Floats:
+        """W as it is in use."""
+        return self.entries / self.per_one
+
+    @property
+    def top(self) -> int:
+        """What no image's length exceeds, in steps."""
+        return 1 << IMAGE_BITS
+
+    @property
+    def _factor(self) -> float:
+        return _one(self.top, self.dim) / (self.top_in * self.sigma)
+
+    @property
+    def unit(self) -> float:
+        """What one step of an image is worth, where rows of length 1 are worth 1."""
+        return 1 / (self._factor * self.one_in * self.per_one)
+
+    def image(self, rows: Floats) -> Floats:
+        """Rows of the frame (dim, rows), projected: integers (p, rows) of length at most ``top``, held in doubles."""
+        exact = lattice.product(self.entries, rows)
+        exact *= self._factor
+        return _guarded(np.rint(exact, out=exact), self.top)
+
+
+def _one(top: int, dim: int) -> float:
+    """Rounding to the nearest moves a row by at most sqrt(dim)/2; one step more is for the doubles on the way."""
+    room = top - math.sqrt(dim) / 2 - 1
+    if room < top / 2:
+        raise ParameterError(f"{dim} columns are too many for integers of this size")
+    return room
+
+
+def _squares(integers: Floats) -> Floats:
+    """Squared lengths of rows of integers; exact, so in any order of summation, while they stay below 2^53."""
+    return np.asarray(np.einsum("ij,ij->j", integers, integers))
+
+
+def _guarded(integers: Floats, top: int) -> Floats:
+    """The same rows, in place; one that is longer than ``top`` becomes zero."""
+    longer = _squares(integers) > float(top) ** 2
+    if longer.any():
+        integers[:, longer] = 0.0
+    return integers

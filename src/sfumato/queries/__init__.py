@@ -1,0 +1,1 @@
+"""Questions about one record, and the finite domains that they need."""

@@ -1,0 +1,1 @@
+"""The only place that draws: keys, noise and random choices."""

@@ -1,0 +1,171 @@
+"""Selecting one of many by integer scores, exactly: exponential mechanism, permute-and-flip, report-noisy-max.
+
+Scores are whole numbers, and ``sensitivity`` is the most by which one unit can move any of them, in the same steps.
+Rational scores are multiplied by a *public* common denominator first: one found from the scores would itself depend on
+the data. All three are Pure(epsilon); none says by how much the winner won. ``monotone`` states that one unit moves all
+scores in the same direction, as counts do where a record comes or goes, and never where one is replaced; it halves
+what has to be paid.
+
+Guarantee, with D and D' neighbours, s and s' their scores, d the sensitivity:
+
+exponential       Pr[i] is in proportion to w_i = exp(epsilon s_i / (2 d)). Then w_i / w'_i <= e^(epsilon/2), and so is
+                  the ratio of the totals, the other way round (McSherry and Talwar 2007). If scores only rise, one of
+                  the two ratios is at most 1, and epsilon / d may stand where epsilon / (2 d) does.
+permute-and-flip  Candidates in random order are taken with probability exp(epsilon (s_i - max s) / (2 d)), until one
+                  is (McKenna and Sheldon 2020; never worse than the exponential mechanism). The order is independent
+                  of the coins, so this is: toss all coins, then take one of the heads, all equally likely. It is the
+                  law of the largest of s_i + exponential noise of mean 2 d / epsilon, and the proof below is one for
+                  that noise as well: the logarithm of its tail falls by at most 1 / b for each step.
+noisy maximum     The largest of s_i + Z_i with Z_i = floor(eta + 1/2), eta ~ Laplace(2 d / epsilon). Fix the noise of
+                  all others and the order pi in which ties are settled: i wins if and only if Z_i >= t, t whole, and
+                  t moves by at most 2 d between D and D', since the others' sums and s_i move by d each. As Pr[Z_i >=
+                  t] = Pr[eta >= t - 1/2], it changes by at most e^(2 d / b) = e^epsilon: rounding to whole numbers
+                  costs nothing, and neither do ties, pi being drawn without a look at the data. If scores only rise,
+                  t moves by at most d (Dwork and Roth 2014, Claim 3.9).
+
+No floating-point number takes part in a draw but the rate, which is rounded to the private side and then exact.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal, get_args
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.numerics.balls import precision
+from sfumato.randomness import noise, randomized_choice
+from sfumato.randomness.secret import Words
+
+Method = Literal["exponential", "permute-and-flip", "noisy-max"]
+
+_WORD = 64
+
+
+def select(
+    words: Words,
+    scores: Sequence[int] | NDArray[np.int64],
+    *,
+    epsilon: float,
+    sensitivity: int,
+    monotone: bool = False,
+    method: Method = "exponential",
+) -> int:
+    """The place of one score, a high one more likely. Guarantee: Pure(epsilon), as stated at the top."""
+    check.one_of(get_args(Method), method=method)
+    draw = {"exponential": exponential, "permute-and-flip": permute_and_flip, "noisy-max": noisy_max}[method]
+    return draw(words, scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
+
+
+def exponential(
+    words: Words,
+    scores: Sequence[int] | NDArray[np.int64],
+    *,
+    epsilon: float,
+    sensitivity: int,
+    monotone: bool = False,
+) -> int:
+    """The exponential mechanism. Guarantee: Pure(epsilon), as stated at the top."""
+    return randomized_choice.choose(words, _whole(scores), _rate(epsilon, sensitivity, monotone))
+
+
+def permute_and_flip(
+    words: Words,
+    scores: Sequence[int] | NDArray[np.int64],
+    *,
+    epsilon: float,
+    sensitivity: int,
+    monotone: bool = False,
+) -> int:
+    """Permute-and-flip. Guarantee: Pure(epsilon), as stated at the top. One word for each coin, whatever it shows."""
+    rate, plain = _rate(epsilon, sensitivity, monotone), _whole(scores)
+    most, first = max(plain), words.position
+    drawn = words.draw(len(plain)).view(np.uint64).tolist()
+    heads = [
+        i
+        for i, (word, score) in enumerate(zip(drawn, plain, strict=True))
+        if _tossed(word, most - score, rate, functools.partial(words.more, first + i))
+    ]
+    return heads[int(randomized_choice.uniform(words, 1, len(heads))[0])]
+
+
+def noisy_max(
+    words: Words,
+    scores: Sequence[int] | NDArray[np.int64],
+    *,
+    epsilon: float,
+    sensitivity: int,
+    monotone: bool = False,
+) -> int:
+    """Report-noisy-max with Laplace noise. Guarantee: Pure(epsilon), as stated at the top."""
+    plain, laplace_scale = _whole(scores), noisy_max_scale(epsilon, sensitivity, monotone=monotone)
+    drawn = noise.laplace(words, len(plain), laplace_scale).tolist()
+    noisy = [score + z for score, z in zip(plain, drawn, strict=True)]
+    most = max(noisy)
+    best = [i for i, value in enumerate(noisy) if value == most]
+    return best[int(randomized_choice.uniform(words, 1, len(best))[0])]
+
+
+def noisy_max_scale(epsilon: float, sensitivity: int, *, monotone: bool = False) -> float:
+    """The Laplace scale of report-noisy-max, rounded up."""
+    check.positive(epsilon=epsilon)
+    check.whole(1, sensitivity=sensitivity)
+    return laplace_scale((1 if monotone else 2) * int(sensitivity), epsilon)
+
+
+def laplace_scale(move: int, epsilon: float) -> float:
+    """The least double b with move / b <= epsilon; decided exactly."""
+    scale = move / epsilon
+    while Fraction(move) > Fraction(scale) * Fraction(epsilon):
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def _rate(epsilon: float, sensitivity: int, monotone: bool) -> float:
+    """The share of epsilon for each step that two scores can move apart, rounded down; decided exactly."""
+    check.positive(epsilon=epsilon)
+    check.whole(1, sensitivity=sensitivity)
+    move = (1 if monotone else 2) * int(sensitivity)
+    rate = epsilon / move
+    while Fraction(rate) * move > Fraction(epsilon):
+        rate = math.nextafter(rate, 0.0)
+    check.positive(rate=rate)
+    return rate
+
+
+def _whole(scores: Sequence[int] | NDArray[np.int64]) -> list[int]:
+    """Plain integers, so that nothing overflows."""
+    array = np.asarray(scores)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
+        raise ParameterError(
+            "scores must be a list of at least one 64-bit whole number: multiply rationals by a public denominator"
+        )
+    return [int(score) for score in array.tolist()]
+
+
+def _tossed(word: int, gap: int, rate: float, more: functools.partial[int]) -> bool:
+    """Whether a coin with probability exp(-rate * gap) shows heads, for a uniform that begins with the word.
+
+    exp(-rate * gap) is transcendental unless gap = 0, so that U and it differ after finitely many bits.
+    """
+    if gap == 0:
+        return True
+    leading = _bits(gap, rate, 0)
+    return word < leading or (word == leading and randomized_choice.below(more, functools.partial(_bits, gap, rate)))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _bits(gap: int, rate: float, turn: int) -> int:
+    """Bits 64 * turn to 64 * turn + 63 of exp(-rate * gap), as an integer."""
+    end, extra = _WORD * (turn + 1), 64
+    while True:
+        with precision(end + extra):
+            whole = ((-arb(rate) * gap).exp() * arb(2) ** end).floor().unique_fmpz()
+        if whole is not None:
+            return int(whole) & ((1 << _WORD) - 1)
+        extra *= 2

@@ -1,0 +1,179 @@
+"""Randomness: ChaCha20 keystreams, keyed by the operating system for noise and by a public seed for projections.
+
+A ``Secret`` is the key of one release and never leaves the processes that make it. Each block of a release draws from
+its own keystream, whose key is a pseudorandom function of the secret and of all that the noise may depend on: the
+mechanism's parameters, the block's position and the block's integers. So a block that is computed again at the same
+place repeats its noise, and anything else gets noise that is independent of it. Content alone would not do: two equal
+blocks would share their noise and reveal it. A secret serves one release of one fixed input, of which one output is
+ever shown: whoever saw two outputs under one secret could tell which blocks are equal. So every release, answer and
+session draws a key of its own (``pipeline``), and takes from outside none but a testing one, which may
+serve again, as audits and tests must: it protects nobody, and whatever is made with it says so.
+
+Guarantee: with ideal random keys the words are uniform and independent; with ChaCha20 and BLAKE2b they are so to any
+adversary that cannot break these, which makes every guarantee built on them computational.
+"""
+
+import hashlib
+import os
+import struct
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.poly1305 import Poly1305
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.errors import ParameterError
+
+_ZEROS = bytes(1 << 18)
+_LIMIT = 1 << 34  # words per stream: half of what ChaCha20's 32-bit block counter allows
+
+Context = str | int | bytes | NDArray[np.int64]
+
+
+def _derive(key: bytes, label: bytes, data: bytes) -> bytes:
+    return hashlib.blake2b(data, key=key, person=label.ljust(16, b"\0"), digest_size=32).digest()
+
+
+class Words:
+    """An endless run of random 64-bit words from one key, plus further bits for any word of the run.
+
+    Not to be shared between threads; blocks that run in parallel have streams of their own.
+    """
+
+    __slots__ = ("_cipher", "_more_key", "position")
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.ChaCha20(_derive(key, b"words", b""), bytes(16)), mode=None).encryptor()
+        self._more_key = _derive(key, b"more", b"")
+        self.position = 0
+
+    def fill(self, out: NDArray[np.int64]) -> None:
+        """Overwrite a contiguous array with the next words; no word is ever given twice."""
+        if self.position + out.size > _LIMIT:
+            raise ParameterError(
+                f"one block may draw at most {_LIMIT} words, got {self.position + out.size}: use smaller blocks"
+            )
+        self.position += out.size
+        target = out.data.cast("B")
+        for start in range(0, len(target), len(_ZEROS)):
+            piece = target[start : start + len(_ZEROS)]
+            self._cipher.update_into(memoryview(_ZEROS)[: len(piece)], piece)
+        if struct.pack("=H", 1) != struct.pack("<H", 1):
+            out.byteswap(inplace=True)
+
+    def draw(self, count: int) -> NDArray[np.int64]:
+        """The next ``count`` words."""
+        out = np.empty(count, np.int64)
+        self.fill(out)
+        return out
+
+    def more(self, word: int, turn: int) -> int:
+        """64 further random bits belonging to the word at a position; the same for the same (word, turn)."""
+        nonce = struct.pack("<IQI", 0, word, turn)  # block counter, then the 96-bit nonce
+        cipher = Cipher(algorithms.ChaCha20(self._more_key, nonce), mode=None).encryptor()
+        return int.from_bytes(cipher.update(bytes(8)), "little")
+
+
+class Secret:
+    """The key of one release. ``protected`` is False for the testing twin, and a release made with it says so.
+
+    Guarantee: what says that it is protected has a key of the operating system, made by ``fresh`` in this process, or
+    in the one that it is a fork of. There is no constructor, nothing public of it can be set, and what arrives pickled
+    is not protected. Assumes that nobody reaches for what is private here, which Python cannot prevent.
+    """
+
+    __slots__ = ("_before", "_key", "_protected")
+    _before: Callable[[], None] | None
+    _key: bytes
+    _protected: bool
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise ParameterError(
+            "nobody chooses a key: Secret.fresh() has one from the operating system, and Secret.for_testing(seed) "
+            "a repeatable one that protects nobody"
+        )
+
+    @classmethod
+    def _made(cls, key: bytes, *, protected: bool, before: Callable[[], None] | None = None) -> Self:
+        made = cls.__new__(cls)
+        made._key, made._protected, made._before = key, protected, before
+        return made
+
+    @classmethod
+    def fresh(cls) -> Self:
+        """A key from the operating system. There is no way to choose it."""
+        return cls._made(os.urandom(32), protected=True)
+
+    @classmethod
+    def for_testing(cls, seed: int) -> Self:
+        """A repeatable key for tests. What is drawn from it protects nobody, and is marked so."""
+        check.whole(0, seed=seed)
+        return cls.unprotected(hashlib.blake2b(f"testing only {seed}".encode(), digest_size=32).digest())
+
+    @classmethod
+    def unprotected(cls, key: bytes) -> Self:
+        """A key of one's own, for audits and for workers of a release. What is made with it is marked, as above."""
+        return cls._made(key, protected=False)
+
+    @property
+    def protected(self) -> bool:
+        """Whether it is the system's, and nobody's choice."""
+        return self._protected
+
+    def twin(self) -> Self:
+        """The same key, marked as a testing one: for audits, which show what they drew to nobody."""
+        return self._made(self._key, protected=False, before=self._before)
+
+    def announced(self, before: Callable[[], None]) -> Self:
+        """The same key, but ``before`` is called, every time, before anything is drawn from it; it may refuse."""
+        return self._made(self._key, protected=self._protected, before=before)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {'protected' if self._protected else 'for testing'}>"
+
+    def __copy__(self) -> Self:
+        """Itself: a second one would be the same key for a second release."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Itself, as above."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The key as workers of this release on other machines get it: announced here first, as they cannot.
+
+        They draw from it, and can release nothing that says it is protected.
+        """
+        if self._before is not None:
+            self._before()
+        return Secret.unprotected, (self._key,)
+
+    def words(self, *context: Context) -> Words:
+        """The stream that belongs to a context: parameters, positions, and the integers that will get the noise."""
+        if self._before is not None:
+            self._before()
+        return Words(_derive(self._key, b"context", b"".join(self._encode(part) for part in context)))
+
+    def _encode(self, part: Context) -> bytes:
+        """Kind, length, content. Arrays enter by shape and by a keyed hash (Poly1305, universal under a secret key)."""
+        if isinstance(part, np.ndarray):
+            if part.dtype != np.int64:
+                raise ParameterError(f"arrays in a context must be int64, got dtype={part.dtype}")
+            shape = ",".join(map(str, part.shape)).encode()
+            data = np.ascontiguousarray(part, dtype="<i8")
+            hash_key = _derive(self._key, b"universal hash", b"")
+            digest = Poly1305.generate_tag(hash_key, data.data.cast("B") if data.size else b"")
+            return b"a" + struct.pack("<Q", len(shape)) + shape + digest
+        raw = part if isinstance(part, bytes) else str(part).encode()
+        kind = b"b" if isinstance(part, bytes) else b"s" if isinstance(part, str) else b"i"
+        return kind + struct.pack("<Q", len(raw)) + raw
+
+
+def public_words(seed: int, *context: str | int) -> Words:
+    """The stream that a public seed stands for. It never changes between versions (golden vectors in the tests)."""
+    check.whole(0, seed=seed)
+    label = "\0".join(str(part) for part in ("sfumato projection", seed, *context))
+    return Words(hashlib.blake2b(label.encode(), digest_size=32).digest())

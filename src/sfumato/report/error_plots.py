@@ -1,0 +1,262 @@
+"""How the answers of each kind of release err, as plots: by the formulas of its own error bars."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.estimation.distance_matrix import widest_squared
+from sfumato.intervals import moments
+from sfumato.numerics.types import Floats
+from sfumato.releases.covariance import CovarianceRelease
+from sfumato.releases.graph import GraphRelease, PairsRelease
+from sfumato.releases.synthetic import SyntheticRelease
+from sfumato.report.html import number
+from sfumato.report.svg import Bars, Line, Mark, Plot, shortened
+
+if TYPE_CHECKING:
+    from sfumato.releases.loading import AnyRelease
+
+
+_POINTS = 121
+_MANY, _SPECTRUM, _COLUMNS = 128, (30, 12), (20, 10)  # eigenvalues and columns shown: of some columns, and of many
+_SIMULATED = 512  # columns up to which the bounds of eigenvalues are simulated
+_DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are edges
+
+
+def plot(release: "AnyRelease") -> Plot | None:
+    """The errors of a release's answers; None where it gives none with error bars."""
+    if isinstance(release, SyntheticRelease):
+        return None
+    if isinstance(release, GraphRelease):
+        return _cuts(release)
+    if isinstance(release, CovarianceRelease):
+        return _spectrum(release)
+    return _distances(release)
+
+
+def said(release: "AnyRelease") -> list[str]:
+    """The same in words."""
+    if isinstance(release, SyntheticRelease):
+        return _synthetic_words(release)
+    if isinstance(release, GraphRelease):
+        return _cut_words(release)
+    if isinstance(release, CovarianceRelease):
+        return _covariance_words(release)
+    return _distance_words(release)
+
+
+# ---- distances ------------------------------------------------------------------------------------------------------
+
+
+def detectable_distance(release: "AnyRelease") -> float:
+    """The least distance that is told from 0."""
+    return float(moments.detectable(release.error_at(0.0), 2))
+
+
+def _distances(release: "AnyRelease") -> Plot:
+    least, widest = detectable_distance(release), math.sqrt(widest_squared(release.schema))
+    top = max(widest, 1.12 * least)
+    xs = np.linspace(0.0, top, _POINTS)
+    errors = np.asarray(release.error_at(xs**2))
+    marks: tuple[Mark, ...] = (Mark(least, f"told from 0 beyond {number(least, 3)}"),)
+    if widest < least:
+        marks += (Mark(widest, f"farthest possible: {number(widest, 3)}"),)
+    return Plot(
+        x_name="true distance between two records",
+        y_name="standard error of an estimated squared distance",
+        lines=(
+            Line(xs, errors, "standard error of an estimated squared distance"),
+            Line(xs, xs**2, "the squared distance itself", "reference"),
+        ),
+        marks=marks,
+        told=tuple(_told_distance(x, e, least) for x, e in zip(xs, errors, strict=True)),
+        first=int(np.searchsorted(xs, min(least, top))),
+        x_range=(0.0, top),
+        y_range=(0.0, 1.25 * float(errors.max())),
+    )
+
+
+def _told_distance(distance: float, error: float, least: float) -> str:
+    squared = distance**2
+    share = f", {error / squared:.0%} of it" if squared > error / 10 else ""
+    verdict = "" if distance >= least else "; it cannot be told from 0"
+    return (
+        f"At distance {number(distance, 3)} the squared distance is {number(squared, 3)}, and its estimate has a "
+        f"standard error of {number(error, 3)}{share}{verdict}."
+    )
+
+
+def _distance_words(release: "AnyRelease") -> list[str]:
+    least, widest = detectable_distance(release), math.sqrt(widest_squared(release.schema))
+    lines = [
+        (
+            f"Two records that are less than {number(least, 3)} apart cannot be told from two that are equal: the "
+            "estimate of their squared distance is then within 1.96 standard errors of 0."
+        ),
+        f"By the declared bounds, no two records are farther apart than {number(widest, 3)}"
+        + (", so no single distance can be told from 0 in this release." if widest < least else "."),
+        "Distances are in the schema\u2019s weighted units, between records as they were clipped.",
+    ]
+    if release.manifest["kind"] in ("sketch", "components"):
+        lines.append(f"An error bar covers {release.geometry.covers}.")
+    return lines
+
+
+# ---- cuts -----------------------------------------------------------------------------------------------------------
+
+
+def _cuts(release: GraphRelease) -> Plot:
+    n = release.vertices
+    sides = np.unique(np.rint(np.geomspace(1, max(n // 2, 1), _POINTS)))
+    densities = _DENSITIES[:1] if isinstance(release, PairsRelease) and not release.noise.rounded else _DENSITIES
+    curves = [np.asarray(release.error_at(density * sides * (n - sides), sides)) for density in densities]
+    names = (
+        f"a cut of {density:.0%} of the pairs it separates" if density else "an empty cut" for density in densities
+    )
+    only = ["a cut of any weight"] if len(densities) == 1 else list(names)
+    lines = tuple(Line(sides, e, name, f"c{i}") for i, (e, name) in enumerate(zip(curves, only, strict=True)))
+    every = np.concatenate(curves)
+    return Plot(
+        x_name="vertices on the smaller side",
+        y_name="standard error of an estimated cut",
+        lines=lines,
+        told=tuple(_told_cut(n, *each) for each in zip(sides, *curves, strict=True)),
+        first=len(sides) // 2,
+        x_range=(1.0, max(float(sides[-1]), 1.5)),
+        y_range=(float(every.min()) / 1.3, float(every.max()) * 1.3),
+        log=True,
+        whole=True,
+    )
+
+
+def _told_cut(vertices: int, side: float, *errors: float) -> str:
+    pairs, least = side * (vertices - side), moments.detectable(errors[0])
+    lost = (
+        "no cut here can be told from an empty one"
+        if least > pairs
+        else f"cuts below {number(least, 3)} cannot be told from 0"
+    )
+    more = (
+        ""
+        if len(errors) == 1
+        else (
+            f", {number(errors[1], 3)} for one of {number(_DENSITIES[1] * pairs, 3)} and "
+            f"{number(errors[2], 3)} for one of {number(_DENSITIES[2] * pairs, 3)}"
+        )
+    )
+    what = "any cut" if len(errors) == 1 else "an empty cut"
+    return (
+        f"{number(side)} of {number(vertices)} vertices on one side, {number(pairs)} pairs apart: standard error "
+        f"{number(errors[0], 3)} for {what}{more}; {lost}."
+    )
+
+
+_ESTIMATED = (
+    " Weights were rounded to 0 or 1 at random, which adds to the error of cuts that are neither empty nor full.",
+    " The weight of a cut is its number of pairs with an edge of weight one half or more.",
+)
+
+
+def _cut_words(release: GraphRelease) -> list[str]:
+    n = release.vertices
+    one, half = (float(moments.detectable(release.error_at(0.0, side))) for side in (1, max(n // 2, 1)))
+    pairs = max(n // 2, 1) * (n - max(n // 2, 1))
+    if isinstance(release, PairsRelease):
+        errs = "Every pair has its own noise, so a cut errs by the square root of the number of pairs it separates."
+        errs += _ESTIMATED[0] * release.noise.rounded + _ESTIMATED[1] * release.thresholded
+    else:
+        errs = (
+            "A cut of a sketch errs by a share of its weight plus a share of what was mixed in; more rows, or more "
+            "budget, make both smaller."
+        )
+    return [
+        (
+            f"The degree of a single vertex is told from 0 when it is above {number(one, 3)} (of at most "
+            f"{number(n - 1)}); a cut through the middle when its weight is above {number(half, 3)} (of at most "
+            f"{number(pairs)})."
+        ),
+        errs,
+        "Error bars hold for sets of vertices that were chosen without looking at this release.",
+    ]
+
+
+# ---- covariances ----------------------------------------------------------------------------------------------------
+
+
+def _spectrum(release: CovarianceRelease) -> Plot:
+    shown = min(len(release.names), _SPECTRUM[len(release.names) > _MANY])
+    found = release.principal_components(shown)
+    values, errors = np.atleast_1d(found.variances.value), np.atleast_1d(found.variances.standard_error)
+    simulated = len(release.names) <= _SIMULATED
+    lows, highs = found.variances.interval(0.95) if simulated else (values - 1.96 * errors, values + 1.96 * errors)
+    finite = np.where(np.isfinite(highs), highs, values + 4 * errors)
+    low, high = min(0.0, float(values.min())), max(float(finite.max()), float(values.max()))
+    leans = [_lean(release.names, found.vectors[:, i]) for i in range(shown)]
+    told = [
+        f"Direction {i + 1} (mostly {leans[i]}): variance {number(v, 3)}, standard error {number(e, 3)}, "
+        + (f"between {number(a, 3)} and {number(b, 3)}." if simulated else "interval not computed.")
+        for i, (v, e, a, b) in enumerate(zip(values, errors, lows, highs, strict=True))
+    ]
+    bars = "95% intervals, all at once" if simulated else "1.96 standard errors, each by itself"
+    return Plot(
+        x_name="direction, the largest variance first",
+        y_name=f"variance along each principal direction, with {bars}",
+        bars=(Bars(np.arange(1.0, shown + 1), values, np.asarray(lows), finite, bars),),
+        marks=(Mark(0.0, "", down=False),) if low < 0 else (),
+        told=tuple(told),
+        x_range=(0.4, shown + 0.6),
+        y_range=(low - 0.04 * (high - low), high + 0.06 * (high - low)),
+        whole=True,
+    )
+
+
+def _lean(names: tuple[str, ...], vector: Floats) -> str:
+    largest = sorted(range(len(names)), key=lambda i: -abs(vector[i]))[:2]
+    return ", ".join(f"{shortened(names[i], 30)} {vector[i]:+.2f}" for i in largest)
+
+
+def column_errors(release: "AnyRelease") -> list[tuple[str, Any]]:
+    """The variance of each of the first columns, as estimates; nothing for kinds that have none."""
+    if not isinstance(release, CovarianceRelease):
+        return []
+    return [(name, release.variance(name)) for name in release.names[: _COLUMNS[len(release.names) > _MANY]]]
+
+
+def _covariance_words(release: CovarianceRelease) -> list[str]:
+    counted = (
+        ""
+        if "rows" in release.manifest
+        else (f" The number of records is protected: its estimate here is {number(release.records, 4)}.")
+    )
+    return [
+        f"Variances are about {release.about}, in the schema\u2019s weighted units.{counted}",
+        (
+            "Noise pushes eigenvalues apart: where it rivals the gaps between them, the leading ones look larger than "
+            "they are, and the last ones may fall below 0. The intervals allow for that, the standard errors do not."
+        ),
+        "An error bar covers the noise of the release; nothing else is random. It says nothing about a population.",
+    ]
+
+
+# ---- synthetic records ----------------------------------------------------------------------------------------------
+
+
+def _synthetic_words(release: SyntheticRelease) -> list[str]:
+    mechanism = release.manifest["mechanism"]
+    stages = [("second moments", mechanism["moments"])] + ([("sums", mechanism["mean"])] if "mean" in mechanism else [])
+    noise = " and ".join(f"{number(s['standard_deviation'])} on the {name}" for name, s in stages)
+    return [
+        (
+            "Synthetic records have no error bars. They are drawn from a Gaussian model, so whatever is not in its "
+            "means and covariances (tails, clusters within a class, relations of three columns) is not in them."
+        ),
+        (
+            f"The model was found with {mechanism['noise']} noise of standard deviation {noise}, each summed over all "
+            "records in the normalised space: with more records the noise matters less."
+        ),
+        (
+            "Test a model that was trained on them on real records before you rely on it; this costs no privacy if the "
+            "result stays with the owner."
+        ),
+    ]

@@ -1,0 +1,174 @@
+"""A report that travels with a release: one HTML file that needs nothing else.
+
+It shows the release, and the state of a ledger where one is given, and nothing besides: no time, no path, no machine.
+All that it shows is post-processing, so it costs no privacy. Texts of the release are escaped; the one script is
+allowed by its digest, and the page may load nothing.
+"""
+
+import base64
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from sfumato.report import error_plots, scenes, svg, words
+from sfumato.report.extreme import drawable
+from sfumato.report.html import Markup, data_block, join, number, tag
+
+if TYPE_CHECKING:
+    from sfumato.ledger.state import Dataset
+    from sfumato.releases.loading import AnyRelease
+    from sfumato.report.svg import Plot
+
+
+def page(release: "AnyRelease", *, ledger: "Dataset | None" = None) -> str:
+    """A whole HTML page about a release of any kind; with ``ledger``, about the state of its budget too."""
+    manifest = release.manifest
+    release, extreme = drawable(release)
+    plot = error_plots.plot(release)
+    script = _text("report.js")
+    data = {} if plot is None else {"errors": plot.probe()}
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", f"{words.TITLES[manifest['kind']]} \u00b7 sfumato"),
+        tag("style", Markup(_text("report.css"))),
+    )
+    sections = [
+        _top(release),
+        _section("What is promised", _promise(release)),
+        _section("What it does not cover", _open(release)),
+        _section("The budget", words.budget(manifest, ledger)),
+        _section("How answers err", _errors(release, plot)),
+        _section("What was released", _extreme(extreme), *(_figure(scene) for scene in scenes.scenes(release))),
+        _section("Load it", _load(release)),
+        _section("The mechanism", words.parameters(manifest)),
+    ]
+    if "schema" in manifest:
+        sections.append(_section("The columns", words.schema(manifest)))
+    made = f"The release was made with sfumato {manifest['software']['sfumato']}."
+    foot = tag(
+        "footer",
+        tag(
+            "p",
+            f"{made} Everything here follows from the release itself and costs no privacy.",
+            class_="quiet",
+        ),
+    )
+    scripts = join(data_block("plots", data), tag("script", Markup(script)))
+    body = tag("body", tag("main", *sections, foot), scripts)
+    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _text(name: str) -> str:
+    return resources.files("sfumato.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(script: str) -> str:
+    """The page may run its own script and show its own pictures; nothing is loaded, sent or framed."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _section(title: str, *parts: object) -> Markup:
+    return tag("section", tag("h2", title), *parts)
+
+
+def _top(release: "AnyRelease") -> Markup:
+    manifest, promise = release.manifest, release.guarantee
+    protected = {"attribute": "one value", "record": "one record", "edge": "one edge"}[promise.unit]
+    if promise.group > 1:
+        protected = f"{promise.group} records of a person"
+    facts = [
+        ("\u03b5 (epsilon)", number(promise.epsilon, 6)),
+        ("\u03b4 (delta)", number(promise.delta, 6)),
+        ("protects", protected),
+        ("neighbours", {"replace": "replaced", "add-remove": "added or removed"}[promise.neighbours]),
+        ("arithmetic", manifest["numerics"]),
+        ("budget", "charged" if manifest["accounted"] else "not charged"),
+    ]
+    warnings = words.warnings(manifest)
+    listed = tag("ul", *(tag("li", line) for line in warnings))
+    style = "warnings" if words.kept(manifest) else "warnings bad"
+    return tag(
+        "header",
+        tag("p", "sfumato", class_="maker"),
+        tag("h1", words.TITLES[manifest["kind"]]),
+        tag("p", words.lead(manifest), class_="lead"),
+        tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="key"),
+        tag("aside", tag("h2", "Before you use it"), listed, class_=style) if warnings else "",
+    )
+
+
+def _promise(release: "AnyRelease") -> Markup:
+    promise = release.guarantee
+    broken = (
+        ""
+        if words.kept(release.manifest)
+        else tag("p", "What follows is what was claimed. This release does not keep it.", class_="warn")
+    )
+    return join(broken, tag("p", promise.describe()), tag("p", words.meaning(promise)), words.symbols(promise))
+
+
+def _open(release: "AnyRelease") -> Markup:
+    rows = [join(tag("dt", name), tag("dd", text)) for name, text in words.uncovered(release.manifest)]
+    return tag("dl", *rows, class_="open")
+
+
+def _errors(release: "AnyRelease", plot: "Plot | None") -> Markup:
+    said = [tag("p", line) for line in error_plots.said(release)]
+    if plot is None:
+        return join(*said)
+    named = [(line.style, line.name) for line in plot.lines]
+    title = plot.y_name[:1].upper() + plot.y_name[1:]
+    hint = "Move over the plot, or focus it and use the arrow keys."
+    figure = tag(
+        "figure",
+        tag("h3", title),
+        svg.draw(plot, "errors"),
+        svg.legend(named) if named else "",
+        tag("output", plot.told[plot.first], id="errors-told"),
+        tag("figcaption", hint, class_="hint"),
+    )
+    return join(*said[:1], figure, *said[1:], _column_table(release))
+
+
+def _column_table(release: "AnyRelease") -> Markup:
+    found = error_plots.column_errors(release)
+    if not found:
+        return Markup("")
+    head = tag(
+        "tr", *(tag("th", name, scope="col") for name in ("column", "variance", "standard error", "95% interval"))
+    )
+    rows = []
+    for name, estimate in found:
+        low, high = estimate.interval(0.95)
+        cells = (number(estimate.value), number(estimate.standard_error, 3), f"{number(low)} to {number(high)}")
+        rows.append(tag("tr", tag("th", name, scope="row"), *(tag("td", cell) for cell in cells)))
+    more = len(release.names) - len(found)
+    rest = tag("p", f"The other {more:,} columns: release.variance(name).", class_="quiet") if more else ""
+    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="errors")
+    return join(tag("div", table, class_="wide"), rest)
+
+
+def _extreme(count: int) -> Markup:
+    if not count:
+        return Markup("")
+    told = (
+        f"{number(count)} of the published numbers are too large or too small in size for any computation here, and "
+        "are shown as 10\u2075\u2070 or 0. No release of people\u2019s data has such numbers: do not trust it."
+    )
+    return tag("p", told, class_="warn")
+
+
+def _figure(scene: "scenes.Scene") -> Markup:
+    return tag("figure", tag("h3", scene.title), scene.picture, tag("figcaption", scene.caption))
+
+
+def _load(release: "AnyRelease") -> Markup:
+    code = words.five_lines(release)
+    said = "Put the folder of the release beside you, and its name in the second line. Loading checks every file first."
+    return join(tag("p", said), tag("pre", tag("code", code)))

@@ -1,0 +1,114 @@
+"""The Budget screen: what was spent of each dataset, what remains, every release, and whether the record is whole."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.ledger.state import Dataset
+from sfumato.privacy.units import Cap
+from sfumato.studio.desk import Studio
+from sfumato.studio.pages import Form, page, reading, writing
+from sfumato.studio.plan_screen import UNITS, promise
+
+_FIELDS = ("name", "unit", "epsilon", "delta", "neighbours")
+_STATES = {
+    "committed": "published",
+    "drawn": "spent; not recorded as published",
+    "reserved": "reserved, nothing drawn",
+    "void": "given back",
+}
+_NEXT = {  # what to do about a state; LEDGER stands for its place, since a URL may hold a password
+    "drawn": "Not recorded: if a release was written whole, `sfumato ledger confirm LEDGER NAME.release` records it.",
+    "reserved": 'Reserved: if nothing will be drawn, `sfumato ledger void LEDGER NO --reason "..."` gives it back.',
+}
+
+
+def routes(studio: Studio) -> list[Route]:
+    """Of this screen."""
+    return [
+        reading(studio, "/budget", budget),
+        writing(studio, "/budget/dataset", enter),
+        writing(studio, "/budget/verify", verify),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What was spent of a cap."""
+
+    words: str
+    spent: float
+    whole: float
+    remaining: float
+    bound: str
+
+    @property
+    def share(self) -> float:
+        """Of the cap that is spent, at most all of it."""
+        return min(1.0, self.spent / self.whole)
+
+
+def bars(dataset: Dataset) -> list[Bar]:
+    """One for each cap."""
+    return [
+        Bar(cap.describe(), total.epsilon, cap.guarantee.epsilon, dataset.remaining(place), total.bound)
+        for place, cap in enumerate(dataset.caps)
+        for total in [dataset.total(place)]
+    ]
+
+
+def budget(studio: Studio, request: Request) -> Response:
+    """All datasets."""
+    del request
+    return _budget(studio)
+
+
+def enter(studio: Studio, request: Request, form: Form) -> Response:
+    """Enter a dataset with its cap; the ledger is made if it is not there yet."""
+    del request
+    fields = {key: form.get(key, "") for key in _FIELDS}
+    try:
+        studio.entered(fields["name"], Cap(promise(fields)))
+    except SfumatoError as error:
+        return _budget(studio, 422, fields=fields, wrong=str(error))
+    return RedirectResponse("/budget", 303)
+
+
+def verify(studio: Studio, request: Request, form: Form) -> Response:
+    """Check that no entry was edited, removed or moved, and that a hash noted earlier is still there."""
+    del request
+    ledger = studio.ledger()
+    if ledger is None:
+        raise ParameterError("there is no ledger to verify")
+    try:
+        entries, last = ledger.verify(form.get("expected", "").strip() or None)
+    except SfumatoError as error:
+        return _budget(studio, broken=str(error))
+    return _budget(studio, verified={"entries": entries, "last": last})
+
+
+def _budget(studio: Studio, status: int = 200, **facts: Any) -> Response:
+    try:
+        datasets, absent, unreadable = studio.datasets(), studio.ledger() is None, ""
+    except SfumatoError as error:
+        datasets, absent, unreadable = [], False, str(error)
+    shared = {
+        "place": studio.place,
+        "datasets": [(d, bars(d)) for d in datasets],
+        "absent": absent,
+        "unreadable": unreadable,
+        "states": _STATES,
+        "next": _NEXT,
+        "units": UNITS,
+        "infinite": math.isinf,
+        "fields": {"name": "", "unit": "record", "epsilon": "3", "delta": "1e-6", "neighbours": "replace"},
+        "wrong": "",
+        "verified": None,
+        "broken": "",
+    }
+    return page(studio, "budget.html", status, here="budget", **(shared | facts))

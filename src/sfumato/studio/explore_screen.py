@@ -1,0 +1,379 @@
+"""The Explore screen: which questions a release can answer, and answers with error bars.
+
+Post-processing of a release: costs no privacy and reads no data. Every question is bounded: in how much it shows, and
+in how much it computes, so that a page is never kept waiting for long.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.estimation import distance_matrix, neighbours
+from sfumato.intervals.estimate import Estimate
+from sfumato.numerics.types import Floats
+from sfumato.releases.covariance import CovarianceRelease
+from sfumato.releases.distances import DistancesRelease
+from sfumato.releases.graph import GraphRelease, PairsRelease
+from sfumato.releases.loading import AnyRelease
+from sfumato.releases.responses import ResponsesRelease
+from sfumato.releases.synthetic import SyntheticRelease
+from sfumato.report import svg
+from sfumato.report.extreme import check_computable
+from sfumato.report.html import Markup, join, number
+from sfumato.report.scenes import flat, sampled, within
+from sfumato.studio.form_fields import Choice, Field, Number, Positions, Whole, read
+
+Values: TypeAlias = dict[str, Any]
+Row: TypeAlias = tuple[str | int | float, ...]
+
+MOST_NEIGHBOURS, MOST_CLUSTERS, MOST_COMPONENTS, MOST_SAMPLES = 100, 7, 10, 200
+MOST_CLUSTERED, MOST_EMBEDDED = 20_000, 600  # records that take part; others are left out by a public rule
+_SIMULATED = 512  # columns up to which intervals of components are simulated
+_WIDE = 24  # columns of a table of samples
+_NONE, _SHARE = "none", "share"
+_COLOURS = tuple(f"c{i}" for i in range(MOST_CLUSTERS))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said: a sentence, a table of plain values, what its errors cover, what to beware of, and a picture."""
+
+    sentence: str
+    head: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    covers: str = ""
+    note: str = ""
+    picture: Markup | None = None
+    named: bool = True  # the first column names its row
+
+    def plain(self) -> dict[str, Any]:
+        """For a template: ``shown`` are the rows in words."""
+        shares = [self.named and name == _SHARE for name in self.head]
+        shown = [[_shown(cell, share=s) for cell, s in zip(row, shares, strict=True)] for row in self.rows]
+        facts = {"sentence": self.sentence, "head": list(self.head), "rows": [list(row) for row in self.rows]}
+        said = {"covers": self.covers, "note": self.note, "picture": self.picture, "named": self.named}
+        return facts | {"shown": shown} | said
+
+
+def _shown(cell: str | float, *, share: bool) -> str:
+    if isinstance(cell, str):
+        return cell
+    return f"{cell:.1%}" if share else f"{cell:,}" if isinstance(cell, int) else number(cell)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with its fields, and who answers it."""
+
+    name: str
+    title: str
+    text: str
+    fields: tuple[Field, ...]
+    ask: Callable[[AnyRelease, Values], Answer]
+
+    def plain(self) -> dict[str, Any]:
+        """For a template."""
+        fields = [field.plain() for field in self.fields]
+        return {"name": self.name, "title": self.title, "text": self.text, "fields": fields}
+
+
+def questions(release: AnyRelease) -> list[dict[str, Any]]:
+    """The questions that this kind of release can answer: plain values for the template."""
+    return [question.plain() for question in _questions(release)]
+
+
+def answer(release: AnyRelease, question: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The answer to one of them, with its error: plain values for the template.
+
+    ``wrong`` says of each field what is wrong with it, and ``refused`` why a question of good form has no answer.
+    """
+    found = next((q for q in _questions(release) if q.name == question), None)
+    if found is None:
+        raise ParameterError("this kind of release does not answer that question")
+    values, wrong = read(found.fields, fields)
+    wrong |= {} if wrong else _together(values)
+    if wrong:
+        return {"wrong": wrong}
+    try:
+        check_computable(release)
+        return found.ask(release, values).plain()
+    except SfumatoError as error:
+        return {"refused": str(error)}
+
+
+def _together(values: Values) -> dict[str, str]:
+    """What is wrong with fields that are right each by itself."""
+    if "second" in values and values["first"] == values["second"]:
+        return {"second": "give another record than the first"}
+    return {"other": "give another column than the first"} if values.get("other") == values.get("column", 0) else {}
+
+
+def _questions(release: AnyRelease) -> list[Question]:
+    if isinstance(release, GraphRelease):
+        return _of_a_graph(release)
+    if isinstance(release, CovarianceRelease):
+        return _of_a_covariance(release)
+    if isinstance(release, SyntheticRelease):
+        return _of_samples()
+    return _of_records(release)
+
+
+_LEVEL = Choice("level", "Confidence", "95%", "", ("80%", "90%", "95%", "99%", "99.9%"))
+
+
+def _level(values: Values) -> float:
+    return float(values["level"].rstrip("%")) / 100
+
+
+def _bar(name: str, found: Estimate, level: float) -> tuple[str, float, float, float, float]:
+    """An estimate as a row of a table."""
+    low, high = found.interval(level)
+    return name, float(found.value), float(found.standard_error), float(low), float(high)
+
+
+def _between(row: tuple[str, float, float, float, float], values: Values) -> str:
+    return f"with {values['level']} confidence it lies between {number(row[3])} and {number(row[4])}"
+
+
+def _rows(names: Sequence[str], *columns: Any) -> tuple[Row, ...]:
+    """A table of estimates, from their names and the columns of their numbers."""
+    numbers = [np.atleast_1d(np.asarray(column, np.float64)).tolist() for column in columns]
+    return tuple(zip(names, *numbers, strict=True))
+
+
+def _interval(values: Values) -> tuple[str, ...]:
+    return "estimate", "standard error", f"{values['level']} from", "to"
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+def _of_records(release: AnyRelease) -> list[Question]:
+    last = release.rows - 1
+    found = []
+    if last >= 1:
+        record = Whole("record", "Record", "0", low=0, high=last)
+        most = min(MOST_NEIGHBOURS, last)
+        many = Whole("k", "How many", str(min(10, most)), low=1, high=most)
+        pair = Whole("first", "Record", "0", low=0, high=last), Whole("second", "Another", "1", low=0, high=last)
+        found += [
+            Question(
+                "nearest", "Nearest records", "The records that look most like one.", (record, many, _LEVEL), _nearest
+            ),
+            Question("distance", "Distance", "How far two records are apart, squared.", (*pair, _LEVEL), _distance),
+        ]
+    groups = Whole(
+        "clusters", "How many groups", str(min(3, release.rows)), low=1, high=min(MOST_CLUSTERS, release.rows)
+    )
+    return [*found, Question("clusters", "Groups", "The records in groups, by k-means.", (groups,), _clusters)]
+
+
+def _record(release: AnyRelease, place: int) -> str:
+    """A record by its position and, where there is one, its public id."""
+    return f"{place:,}" if release.ids is None else f"{place:,} ({release.ids[place].as_py()})"
+
+
+def _nearest(release: AnyRelease, values: Values) -> Answer:
+    found = release.nearest(values["record"], values["k"])
+    lows, highs = found.distances.interval(_level(values))
+    names = [_record(release, int(i)) for i in found.indices]
+    rows = _rows(names, found.distances.value, found.distances.standard_error, lows, highs)
+    return Answer(
+        f"The {len(rows)} records that look nearest to record {_record(release, values['record'])}, by squared "
+        "distance.",
+        ("record", *_interval(values)),
+        rows,
+        found.distances.covers,
+        "Each estimate is right on average for its pair, but the smallest of many noisy distances look smaller than "
+        "they are. The intervals allow for the choice: they are as wide as if asked of all records at once.",
+    )
+
+
+def _distance(release: AnyRelease, values: Values) -> Answer:
+    found, level = release.distance(values["first"], values["second"]), _level(values)
+    row = _bar("squared distance", found, level)
+    told = "It cannot be told from 0. " if row[3] <= 0 else ""
+    return Answer(
+        f"The squared distance of records {_record(release, values['first'])} and {_record(release, values['second'])} "
+        f"is about {number(row[1])}; {_between(row, values)}.",
+        ("", *_interval(values)),
+        (row,),
+        found.covers,
+        f"{told}Distances are in the schema\u2019s weighted units; an estimate below 0 means that the noise is larger.",
+    )
+
+
+def _points(release: AnyRelease) -> tuple[Floats, NDArray[np.int64]]:
+    """What is grouped, one row for each record that takes part, and which records these are."""
+    if isinstance(release, DistancesRelease):
+        chosen = sampled(release.rows, MOST_EMBEDDED)
+        matrix = within(release.values, chosen, release.rows)
+        return distance_matrix.points(matrix, min(release.dimension, len(chosen) - 1)), chosen
+    chosen = sampled(release.rows, MOST_CLUSTERED)
+    if isinstance(release, ResponsesRelease):
+        return release.questionnaire.debiased(release.codes.T[chosen]), chosen
+    return np.asarray(release.array()[chosen]), chosen
+
+
+def _clusters(release: AnyRelease, values: Values) -> Answer:
+    points, chosen = _points(release)
+    found = neighbours.cluster(points, values["clusters"], np.random.default_rng(0), restarts=2)
+    sizes = np.bincount(found.labels, minlength=values["clusters"])
+    order = np.argsort(-sizes, kind="stable")
+    rows = tuple((f"group {i + 1}", int(sizes[g]), float(sizes[g] / len(chosen))) for i, g in enumerate(order))
+    left = "" if len(chosen) == release.rows else f" of {len(chosen):,} of {release.rows:,}, drawn by a public rule,"
+    shown = sampled(len(chosen), 2000)
+    directions, centre = flat(points)
+    placed, labels = (points[shown] - centre) @ directions, found.labels[shown]
+    groups = [(placed[labels == g], _COLOURS[i]) for i, g in enumerate(order) if (labels == g).any()]
+    picture = svg.cloud(groups, ("first direction", "second direction"), "records in their groups")
+    names = [(_COLOURS[i], f"group {i + 1}") for i in range(len(order))]
+    return Answer(
+        f"The records{left} in {values['clusters']} groups.",
+        ("group", "records", _SHARE),
+        rows,
+        "",
+        "Groups have no error bars. Noise moves records between them: two groups stand for something only if they are "
+        "much farther apart than the noise, which the report shows.",
+        join(picture, svg.legend(names)),
+    )
+
+
+# ---- covariances ----------------------------------------------------------------------------------------------------
+
+
+def _of_a_covariance(release: CovarianceRelease) -> list[Question]:
+    names = release.names
+    column = Choice("column", "Column", names[0], "", names)
+    other = Choice("other", "Plus another column", _NONE, "", (_NONE, *(n for n in names if n != _NONE)))
+    weight = Number("weight", "Times", "1", low=-1e6, high=1e6)
+    count = Whole("count", "How many", str(min(3, len(names))), low=1, high=min(MOST_COMPONENTS, len(names)))
+    text = "The variance of the records along a column, or a sum of two."
+    return [
+        Question("variance", "Variance", text, (column, other, weight, _LEVEL), _variance),
+        Question("components", "Principal components", "Directions of largest variance.", (count, _LEVEL), _components),
+    ]
+
+
+def _variance(release: CovarianceRelease, values: Values) -> Answer:
+    direction = {values["column"]: 1.0}
+    if values["other"] != _NONE and values["weight"] != 0:
+        direction[values["other"]] = values["weight"]
+    found, level = release.variance(direction), _level(values)
+    what = (
+        values["column"]
+        if len(direction) == 1
+        else f"{values['column']} + {values['weight']:g} \u00d7 {values['other']}"
+    )
+    row = _bar(what, found, level)
+    return Answer(
+        f"The variance of {what} is about {number(row[1])}; {_between(row, values)}.",
+        ("direction", *_interval(values)),
+        (row,),
+        found.covers,
+        f"In the schema\u2019s weighted units, about {release.about}.",
+    )
+
+
+def _components(release: CovarianceRelease, values: Values) -> Answer:
+    found = release.principal_components(values["count"])
+    simulated = len(release.names) <= _SIMULATED
+    lows, highs = found.variances.interval(_level(values)) if simulated else ([np.nan] * values["count"],) * 2
+    leans = [_lean(release.names, vector) for vector in found.vectors.T]
+    rows = _rows(leans, found.variances.value, found.variances.standard_error, lows, highs)
+    note = (
+        "The intervals hold for all of them at once."
+        if simulated
+        else (f"Intervals are computed for at most {_SIMULATED} columns; release.principal_components gives them.")
+    )
+    told = f"The {len(rows)} directions of largest variance; all variances add up to {number(found.total_variance)}."
+    return Answer(told, ("mostly", *_interval(values)), rows, found.variances.covers, note)
+
+
+def _lean(names: Sequence[str], vector: Floats) -> str:
+    largest = sorted(range(len(names)), key=lambda i: -abs(vector[i]))[:4]
+    return ", ".join(f"{names[i]} {vector[i]:+.2f}" for i in largest)
+
+
+# ---- synthetic records ----------------------------------------------------------------------------------------------
+
+
+def _of_samples() -> list[Question]:
+    rows = Whole("rows", "How many", "10", low=1, high=MOST_SAMPLES)
+    seed = Whole("seed", "Seed", "0", "the same seed gives the same rows", low=0, high=2**31 - 1)
+    text = "New rows from the published model, in the columns of the schema."
+    return [
+        Question("sample", "Samples", text, (rows, seed), _sample),
+        Question("model", "The model", "The Gaussians that the rows are drawn from.", (), _model),
+    ]
+
+
+def _sample(release: SyntheticRelease, values: Values) -> Answer:
+    table = release.sample(values["rows"], values["seed"]).table(reconstruct=True)
+    names = table.column_names[:_WIDE]
+    rows = zip(*(table.column(i).to_pylist() for i in range(len(names))), strict=True)
+    note = "No row is a person, and rows have no error bars. What the projection left out is lost."
+    more = "" if table.num_columns <= _WIDE else f" The first {_WIDE} of {table.num_columns} columns are shown."
+    cells = tuple(tuple(map(_cell, row)) for row in rows)
+    return Answer(f"{values['rows']} synthetic rows.", tuple(names), cells, note=note + more, named=False)
+
+
+def _cell(value: Any) -> str | int | float:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, (int, float)) else str(value)
+
+
+def _model(release: SyntheticRelease, values: Values) -> Answer:
+    del values
+    model = release.model()
+    names = [str(c) for c in model.classes] or ["all rows"]
+    spread = [float(np.sqrt(max(np.trace(c), 0.0))) for c in model.covariances]
+    length = [float(np.linalg.norm(m)) for m in model.means]
+    rows = tuple(zip(names, map(float, model.weights), length, spread, strict=False))
+    return Answer(
+        f"{len(rows)} Gaussian{'s' * (len(rows) > 1)} in {release.dimension} dimensions.",
+        ("class", _SHARE, "length of the mean", "spread"),
+        rows,
+        "",
+        "The model has no error bars. Lengths are in the space of the synthetic rows; release.model() has all of it.",
+    )
+
+
+# ---- graphs ---------------------------------------------------------------------------------------------------------
+
+
+def _of_a_graph(release: GraphRelease) -> list[Question]:
+    hint = f"0 to {release.vertices - 1:,}: numbers and ranges, such as 0, 5, 8-12"
+    vertices = Positions("vertices", "Vertices on one side", "0", hint, release.vertices)
+    cut = "The weight of all edges between these vertices and the others."
+    if isinstance(release, PairsRelease) and release.thresholded:
+        cut = "The number of edges, of weight one half or more, between these vertices and the others."
+    share = "The cut over the smaller of the two sides\u2019 volumes: how well the set is separated."
+    return [
+        Question("cut", "Cut", cut, (vertices, _LEVEL), _cut),
+        Question("conductance", "Conductance", share, (vertices, _LEVEL), _conductance),
+    ]
+
+
+def _cut(release: GraphRelease, values: Values) -> Answer:
+    return _of_a_set(release, values, "cut", release.cut(values["vertices"]))
+
+
+def _conductance(release: GraphRelease, values: Values) -> Answer:
+    return _of_a_set(release, values, "conductance", release.conductance(values["vertices"]))
+
+
+def _of_a_set(release: GraphRelease, values: Values, name: str, found: Estimate) -> Answer:
+    row, size = _bar(name, found, _level(values)), len(values["vertices"])
+    return Answer(
+        f"The {name} of {size:,} of {release.vertices:,} vertices is about {number(row[1])}; {_between(row, values)}.",
+        ("", *_interval(values)),
+        (row,),
+        found.covers,
+        "Error bars hold for sets that were chosen without looking at this release.",
+    )

@@ -1,0 +1,149 @@
+"""The fields of a question, as a form sends them: every text is checked, and what is wrong is said of its field."""
+
+import itertools
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.errors import ParameterError
+from sfumato.report.html import number
+
+_LONGEST = 20_000  # letters of any field
+_SHOWN_CHOICES = 500  # beyond which a list is typed and not chosen
+_MOST_POSITIONS = 1_000_000
+_PART = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Field(ABC):
+    """A field of a form. What ``read`` cannot take it refuses with a ParameterError that says what it takes."""
+
+    name: str
+    label: str
+    default: str
+    hint: str = ""
+
+    @abstractmethod
+    def read(self, text: str) -> Any:
+        """The value that a text stands for."""
+
+    def plain(self) -> dict[str, Any]:
+        """For a template."""
+        return {"name": self.name, "label": self.label, "default": self.default, "hint": self.hint, "choices": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Field):
+    """A whole number between two others."""
+
+    low: int = 0
+    high: int = 0
+
+    def read(self, text: str) -> int:
+        """As every field."""
+        found = int(text) if re.fullmatch(r"[0-9]{1,12}", text) else -1
+        if not self.low <= found <= self.high:
+            raise ParameterError(f"give a whole number from {self.low:,} to {self.high:,}")
+        return found
+
+    def plain(self) -> dict[str, Any]:
+        """As every field, with its range for the browser."""
+        hint = self.hint or f"{self.low:,} to {self.high:,}"
+        return Field.plain(self) | {"hint": hint, "kind": "number", "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Field):
+    """A finite number between two others."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def read(self, text: str) -> float:
+        """As every field."""
+        try:
+            found = float(text) if len(text) <= 40 else math.nan
+        except ValueError:
+            found = math.nan
+        if not self.low <= found <= self.high:
+            raise ParameterError(f"give a number from {number(self.low)} to {number(self.high)}")
+        return found
+
+    def plain(self) -> dict[str, Any]:
+        """As every field."""
+        return Field.plain(self) | {"kind": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Field):
+    """One of a list of names."""
+
+    choices: tuple[str, ...] = ()
+
+    def read(self, text: str) -> str:
+        """As every field."""
+        if text not in self.choices:
+            raise ParameterError("give one of the names in the list")
+        return text
+
+    def plain(self) -> dict[str, Any]:
+        """As every field; many names are typed."""
+        few = len(self.choices) <= _SHOWN_CHOICES
+        hint = self.hint if few else f"{self.hint} One of {len(self.choices):,} names.".strip()
+        return Field.plain(self) | {"kind": "text", "choices": list(self.choices) if few else None, "hint": hint}
+
+
+@dataclass(frozen=True, slots=True)
+class Positions(Field):
+    """A set of whole numbers below ``count``: numbers and ranges, such as 0, 5, 8-12."""
+
+    count: int = 1
+
+    def read(self, text: str) -> list[int]:
+        """As every field."""
+        found: list[tuple[int, int]] = []
+        for part in re.split(r"[,;]", re.sub(r"(?<=\d)\s+(?=\d)", ",", text)):
+            match = _PART.fullmatch(part.strip())
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+            if not first <= last < self.count:
+                raise ParameterError(f"give numbers from 0 to {self.count - 1:,}, or ranges of them: 0, 5, 8-12")
+            found.append((first, last))
+        ranges = _merged(found)
+        if sum(map(len, ranges)) > _MOST_POSITIONS:
+            raise ParameterError(f"give at most {_MOST_POSITIONS:,} numbers, those in ranges included")
+        return list(itertools.chain.from_iterable(ranges))
+
+    def plain(self) -> dict[str, Any]:
+        """As every field."""
+        return Field.plain(self) | {"kind": "long"}
+
+
+def _merged(pairs: list[tuple[int, int]]) -> list[range]:
+    """Ranges from first to last as ranges in order that do not meet."""
+    made: list[range] = []
+    for first, last in sorted(pairs):
+        start = max(first, made[-1].stop) if made else first
+        made.append(range(start, max(start, last + 1)))
+    return made
+
+
+def read(fields: Sequence[Field], form: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values of a form's fields, and what is wrong with those that have none; an empty field has its default."""
+    values: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for field in fields:
+        try:
+            values[field.name] = field.read(_text(field, form))
+        except ParameterError as error:
+            wrong[field.name] = str(error)
+    return values, wrong
+
+
+def _text(field: Field, form: Mapping[str, str]) -> str:
+    text = form.get(field.name, "")
+    if len(text) > _LONGEST:
+        raise ParameterError(f"give at most {_LONGEST:,} letters")
+    return (text if isinstance(field, Choice) else text.strip()) or field.default

@@ -1,0 +1,281 @@
+"""The Release screen: choose, look at the price, confirm, watch, read the report."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from sfumato.errors import LedgerError, ParameterError, SfumatoError
+from sfumato.fileformat.manifest import Manifest, contents, read_guarantee
+from sfumato.ledger.ledger import Account, Ledger
+from sfumato.ledger.state import Dataset
+from sfumato.mechanisms.base import Prepared, Recipe
+from sfumato.mechanisms.covariance import Covariance
+from sfumato.mechanisms.distances import NoisyDistances
+from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
+from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.mechanisms.responses import RandomizedResponse
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.release import prospect
+from sfumato.releases.loading import load
+from sfumato.report.page import page as report_page
+from sfumato.studio.desk import Studio
+from sfumato.studio.folder import read_schema
+from sfumato.studio.jobs import Order, file_state
+from sfumato.studio.limits import check_memory, whole
+from sfumato.studio.pages import Form, page, reading, writing
+from sfumato.studio.plan_screen import CHANGES, UNITS, promise
+from sfumato.tables.sources import open_table
+
+# The report has a script and a style of its own, and a release may come from anybody: it gets an origin of its own,
+# which can reach neither the studio nor a network.
+REPORT_POLICY = (
+    "sandbox allow-scripts allow-modals; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+)
+RECIPES: dict[str, Callable[[Form], Recipe]] = {
+    "sketch": lambda f: Sketch(
+        dimension=None if f.get("projection") == "identity" else whole(f, "dimension"),
+        projection=f.get("projection") or None,  # type: ignore[arg-type]
+        noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
+    ),
+    "responses": lambda _: RandomizedResponse(),
+    "distances": lambda f: NoisyDistances(noise=f.get("noise") or "laplace"),  # type: ignore[arg-type]
+    "synthetic": lambda f: Synthetic(
+        dimension=whole(f, "dimension"),
+        label=f.get("label") or None,
+        noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
+    ),
+    "covariance": lambda f: Covariance(noise=f.get("noise") or "laplace", rows=whole(f, "rows")),  # type: ignore[arg-type]
+    "graph sketch": lambda f: GraphSketch(rows=whole(f, "rows"), vertices=whole(f, "vertices")),
+    "edge noise": lambda f: EdgeNoise(vertices=whole(f, "vertices")),
+    "edge response": lambda f: EdgeResponse(vertices=whole(f, "vertices")),
+}
+MECHANISMS = {
+    "sketch": "sketch: a few noisy numbers per record",
+    "responses": "randomized response on every flag and category",
+    "distances": "noise on the distances of all pairs",
+    "synthetic": "synthetic records from a private model",
+    "covariance": "covariance of the columns",
+    "graph sketch": "graph: a sketch that answers cuts",
+    "edge noise": "graph: noise on every pair",
+    "edge response": "graph: randomized response on every pair",
+}
+FIELDS = (
+    *("data", "mechanism", "projection", "dimension", "noise", "rows", "vertices", "label"),
+    *("unit", "epsilon", "delta", "change", "radius", "neighbours", "dataset", "convert", "exceptions", "name"),
+)
+_PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
+_NOISES = ("laplace", "gaussian", "sketch")
+_HELD = {
+    "family": "Projection",
+    "dimension": "Numbers each",
+    "noise": "Noise",
+    "rows": "Rows of the sketch",
+    "draws": "Rows of the sketch",
+    "vertices": "Vertices",
+    "label": "Label column",
+}
+
+
+def routes(studio: Studio) -> list[Route]:
+    """Of this screen."""
+    return [
+        reading(studio, "/release", choose),
+        writing(studio, "/release/price", quote_price),
+        writing(studio, "/release/start", start),
+        reading(studio, "/release/job", job_page),
+        reading(studio, "/release/state", job_state),
+        writing(studio, "/release/cancel", cancel),
+        reading(studio, "/release/made/{name}", made),
+        reading(studio, "/release/made/{name}/report", report),
+    ]
+
+
+def choose(studio: Studio, request: Request) -> Response:
+    """The form, filled in from a plan."""
+    fields = {key: request.query_params.get(key, "") for key in FIELDS}
+    fields |= {k: v for k, v in {"mechanism": "sketch", "unit": "attribute", "epsilon": "1"}.items() if not fields[k]}
+    fields["name"] = fields["name"] or _free_name(studio, fields["data"])
+    return _form(studio, fields)
+
+
+def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None = None) -> Response:
+    facts: dict[str, Any] = {
+        "fields": fields,
+        "wrong": "" if error is None else str(error),
+        "refused": isinstance(error, LedgerError),
+        "tables": studio.folder.tables(),
+        "mechanisms": MECHANISMS,
+        "projections": _PROJECTIONS,
+        "noises": _NOISES,
+        "units": UNITS,
+        "changes": CHANGES,
+        "datasets": [d.name for d in studio.datasets()],
+        "place": studio.place,
+        "releases": studio.folder.releases(),
+        "job": studio.desk.job,
+    }
+    return page(studio, "release.html", 422 if error else 200, here="release", **facts)
+
+
+def _free_name(studio: Studio, data: str) -> str:
+    """A name that no release has yet."""
+    stem = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in data.rpartition(".")[0]) or "data"
+    names = (f"{stem}{'' if i == 1 else f'-{i}'}.release" for i in range(1, 10_000))
+    return next((n for n in names if not (studio.folder.out / n).exists()), "")
+
+
+def order_of(studio: Studio, fields: Form) -> Order:
+    """The release that a form describes, with its price; nothing is read off the rows, drawn or charged."""
+    kind = fields.get("mechanism", "")
+    if kind not in RECIPES:
+        raise ParameterError(f"mechanism must be one of {', '.join(RECIPES)}")
+    graph = fields.get("unit") == "edge"
+    table = fields.get("data", "")
+    data = studio.folder.table(table)
+    schema = None if graph else read_schema(studio.folder.schema(table))
+    recipe, guarantee, state = RECIPES[kind](fields), promise(fields), file_state(data)
+    check_memory(recipe, schema)
+    account = _account(studio, fields)
+    prepared, asked = prospect(data, schema=schema, mechanism=recipe, guarantee=guarantee)
+    return Order(
+        name=fields.get("name", ""),
+        path=studio.folder.new_release(fields.get("name", "")),
+        table=table,
+        data=data,
+        state=state,
+        schema=schema,
+        recipe=recipe,
+        guarantee=guarantee,
+        account=account and replace(account, ledger=Ledger(str(studio.place))),  # a release waits longer than a page
+        quotes=() if account is None else tuple(account.price(asked)),
+        rows=None if schema is None else open_table(data, schema).rows,
+        holds=_held(kind, prepared),
+        outside=(*asked.outside, *_idealized(recipe)),
+    )
+
+
+def _held(kind: str, prepared: Prepared) -> dict[str, str]:
+    """What is published, as the mechanism was prepared: what a form holds beside it plays no part."""
+    recipe = getattr(prepared, "recipe", None)
+    told = {
+        words: f"{value:,}" if isinstance(value, int) else str(value)
+        for name, words in _HELD.items()
+        if (value := getattr(prepared, name, getattr(recipe, name, None)))
+    }
+    return {"Mechanism": MECHANISMS[kind]} | told
+
+
+def _idealized(recipe: Recipe) -> tuple[str, ...]:
+    """Sketches that are private by themselves are proved for real numbers."""
+    by_itself = isinstance(recipe, GraphSketch) or (isinstance(recipe, Covariance) and recipe.noise == "sketch")
+    return ("numerics are idealized: the guarantee is proved for real numbers, not for doubles",) if by_itself else ()
+
+
+def check_same(studio: Studio, order: Order) -> None:
+    """Refuse an order whose table is another file by now, or was written to: a link may have taken its place."""
+    path = studio.folder.table(order.table)
+    if path != order.data or file_state(path) != order.state:
+        raise ParameterError("the table has changed: look at the price again; nothing was spent")
+
+
+def _account(studio: Studio, fields: Form) -> Account | None:
+    """What the release is charged to; None if the owner chose no dataset."""
+    ledger, name = studio.ledger(), fields.get("dataset", "")
+    if not name:
+        return None
+    if ledger is None:
+        raise ParameterError("this studio has no ledger: start it with --ledger")
+    return ledger.account(name, convert=fields.get("convert") == "yes", exceptions=fields.get("exceptions") == "yes")
+
+
+def quote_price(studio: Studio, request: Request, form: Form) -> Response:
+    """What it costs and what remains, before anything is asked."""
+    del request
+    fields = {key: form.get(key, "") for key in FIELDS}
+    try:
+        order = order_of(studio, fields)
+    except SfumatoError as error:
+        return _form(studio, fields, error)
+    studio.desk.keep(order)
+    facts: dict[str, Any] = {
+        "order": order,
+        "fields": fields,
+        "fits": all(q.fits for q in order.quotes),
+    }
+    return page(studio, "price.html", here="release", **facts)
+
+
+def start(studio: Studio, request: Request, form: Form) -> Response:
+    """Carry out the order that was confirmed."""
+    del request
+    if form.get("confirmed") != "yes":
+        raise ParameterError("confirm the price first: nothing was spent")
+    studio.desk.start(form.get("order", ""), lambda order: check_same(studio, order))
+    return RedirectResponse("/release/job", 303)
+
+
+def job_page(studio: Studio, request: Request) -> Response:
+    """How far the release is."""
+    del request
+    job = studio.desk.job
+    if job is None:
+        return RedirectResponse("/release", 303)
+    return page(studio, "job.html", here="release", job=job.facts(), accounted=job.order.account is not None)
+
+
+def job_state(studio: Studio, request: Request) -> Response:
+    """The same for the script."""
+    del request
+    return JSONResponse({"state": "none"} if studio.desk.job is None else studio.desk.job.facts())
+
+
+def cancel(studio: Studio, request: Request, form: Form) -> Response:
+    """Stop the release at the next block."""
+    del request, form
+    if studio.desk.job is not None:
+        studio.desk.job.cancel()
+    return RedirectResponse("/release/job", 303)
+
+
+def made(studio: Studio, request: Request) -> Response:
+    """A release and its report."""
+    name = request.path_params["name"]
+    release = load(studio.folder.release(name))
+    facts = {
+        "name": name,
+        "manifest": release.manifest,
+        "holds": contents(release.manifest),
+        "promise": read_guarantee(release.manifest["guarantee"]).describe(),
+        "source": f"/release/made/{quote(name, safe='')}/report",
+    }
+    return page(studio, "made.html", here="release", **facts)
+
+
+def report(studio: Studio, request: Request) -> Response:
+    """The report of a release, in an origin of its own; ``?save`` hands it out as a file."""
+    name = request.path_params["name"]
+    release = load(studio.folder.release(name))
+    text = report_page(release, ledger=_dataset(studio, release.manifest))
+    headers = {"Content-Security-Policy": REPORT_POLICY}
+    if "save" in request.query_params:
+        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(name, safe='')}.html"
+    return HTMLResponse(text, headers=headers)
+
+
+def _dataset(studio: Studio, manifest: Manifest) -> Dataset | None:
+    """The state of the budget that a release was charged to, if this studio's ledger knows the release."""
+    try:
+        ledger = studio.ledger()
+        if ledger is None:
+            return None
+        ledger.check_release(manifest)
+        return ledger.dataset(manifest["ledger"]["dataset"])
+    except LedgerError:
+        return None

@@ -1,0 +1,1 @@
+"""Tables and edge lists in: what is declared about them, and blocks of their rows."""

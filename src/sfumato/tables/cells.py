@@ -1,0 +1,326 @@
+"""Reading cells: one number for each, by itself, whatever the type it came in. No cell raises an error.
+
+One cell can change the type of its whole column: with a missing cell among them, most programs store whole numbers as
+floating ones, with a text among them as texts. So a cell means the same in every type that it may be stored in:
+
+- a number is the double that is nearest to it, whether it was stored as a whole, floating or decimal number or as text;
+  true and false are 1 and 0, as truths or spelled out;
+- a category's value that is written as a number (7, 7.0, 2.5, True) stands for that number however it is stored; a text
+  is what it is if it is listed, and else the number that it writes, so that 07 and 7.00 are a listed 7;
+- floating numbers cannot tell whole ones from 2^53 up apart. A category with such a value is refused from every column
+  of numbers, or of no type (``object``), by the type alone, whether or not its cells would have survived; in a column
+  of texts each is exact.
+
+``check`` says from types alone, before a row is read, what cannot be read.
+"""
+
+import functools
+import importlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import types
+
+from sfumato.errors import SchemaError
+from sfumato.numerics.types import Floats
+from sfumato.tables.columns import Category, DataColumn, Real
+
+NUMBERS = (bool, int, float, complex, np.bool_, np.integer, np.inexact, Decimal)  # cells that are numbers, not texts
+
+_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
+_TRUTHS = {"false": 0, "no": 0, "0": 0, "true": 1, "yes": 1, "1": 1}
+_EXACT = 2.0**53  # below it, every whole number is a double of its own
+_KNOWN_EXTENSIONS = ("arrow.bool8", "arrow.json")  # whose storage means what they mean
+
+
+@functools.cache
+def compute() -> Any:
+    """Arrow's functions, which plain numbers never need: a release of them starts the sooner."""
+    return importlib.import_module("pyarrow.compute")
+
+
+def chunks(array: Any) -> list[Any]:
+    """The contiguous pieces of a column."""
+    return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
+
+
+def is_plain(array: Any) -> bool:
+    """Whether a column is one of floating numbers without gaps, as most are; NaN may still be among them."""
+    return isinstance(array, (pa.FloatArray, pa.DoubleArray)) and array.null_count == 0
+
+
+def copied(array: Any, out: Floats) -> bool:
+    """Copy a column of plain numbers; False if it is not one, or holds NaN."""
+    plain = is_plain(array)
+    if plain:
+        np.copyto(out, numbers(array))
+    return plain and not (out.size and math.isnan(out.min()))
+
+
+def numbers(array: Any) -> NDArray[Any]:
+    """Numbers of Arrow as those of NumPy, looked at where they are if none is missing.
+
+    Not by ``to_numpy`` then, which imports pandas if it is there, and that takes longer than many a release.
+    """
+    return np.from_dlpack(array) if array.null_count == 0 else np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def arrow(values: NDArray[Any]) -> Any:
+    """Numbers of NumPy as those of Arrow, where they are; not by ``pa.array``, for the same reason."""
+    if values.dtype.kind not in "iuf":
+        return pa.array(values)
+    held = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(held.dtype), held.size, [None, pa.py_buffer(held)])
+
+
+def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
+    """Write what was read into the rows of the matrix that belong to the column."""
+    if isinstance(column, Category):
+        default = -1 if column.missing is None else column.values.index(column.missing)
+        codes = np.where(values >= 0, values, default).astype(np.intp)
+        listed = np.flatnonzero(codes >= 0)
+        cells[...] = 0.0
+        cells[codes[listed], listed] = 1.0
+        return
+    cells[0] = values
+    if values.dtype.kind == "f":
+        nothing = np.isnan(cells[0])
+        if nothing.any():
+            fallback = column.low if isinstance(column, Real) else 0.0
+            cells[0, nothing] = fallback if column.missing is None else column.missing
+
+
+def check(kind: pa.DataType, column: DataColumn) -> None:
+    """Refuse a type in which the column's cells cannot be read; depends on the type and the schema alone."""
+    if isinstance(column, Category):
+        _numbers(column)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        check(kind.value_type, column)
+    elif isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _KNOWN_EXTENSIONS:
+        check(kind.storage_type, column)
+    elif _is_count(kind):
+        check_numbers(column)
+    elif not (types.is_null(kind) or is_text(kind) or types.is_fixed_size_binary(kind)):
+        raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
+
+
+def check_numbers(column: DataColumn) -> None:
+    """Refuse a category whose values a floating number may confuse: one missing cell makes whole numbers floating.
+
+    For columns of numbers, and of cells of any type: such a column is one of numbers but for a cell, and a refusal that
+    depended on it would tell of that cell. So would one that names the type, whole or floating.
+    """
+    if isinstance(column, Category) and any(_EXACT <= abs(number) < math.inf for number in _numbers(column)):
+        raise SchemaError(
+            f"the column {column.name!r} is not one of texts in the data, and a value of the category is 2^53 or more, "
+            "which only columns of texts keep whatever cell is missing: store the column as text"
+        )
+
+
+def read(array: Any, column: DataColumn) -> NDArray[Any]:
+    """One number for each cell: the number, the truth, or the place among the values (-1: not listed); NaN: nothing."""
+    check(array.type, column)
+    array = _stored(array)
+    kind = array.type
+    if types.is_dictionary(kind):
+        if len(array.dictionary) > len(array):
+            return read(decoded(array), column)
+        meanings = np.append(read(array.dictionary, column), math.nan)
+        return np.asarray(meanings[array.indices.cast(pa.int64()).fill_null(len(array.dictionary)).to_numpy()])
+    if types.is_null(kind):
+        return np.full(len(array), math.nan)
+    if is_text(kind) or types.is_fixed_size_binary(kind):
+        unchecked = compute().CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
+        return _FROM_TEXT[column.kind](compute().cast(array, options=unchecked), column)
+    return _FROM_NUMBERS[column.kind](array, column)
+
+
+def _stored(array: Any) -> Any:
+    """The same cells without what Arrow puts around them: an extension, lengths of runs."""
+    if isinstance(array, pa.ExtensionArray):
+        return _stored(array.storage)
+    return compute().run_end_decode(array) if types.is_run_end_encoded(array.type) else array
+
+
+def decoded(array: Any) -> Any:
+    """The same cells without a dictionary, in the type that they are stored in."""
+    array = _stored(array)
+    if not types.is_dictionary(array.type):
+        return array
+    words = array.dictionary
+    if types.is_string_view(words.type) or types.is_binary_view(words.type):  # pyarrow cannot take from these
+        words = words.cast(pa.large_binary())
+    return words.take(array.indices)
+
+
+def filtered(array: Any, kept: Any) -> Any:
+    """The cells where ``kept`` is true."""
+    if types.is_string_view(array.type) or types.is_binary_view(array.type):  # pyarrow cannot filter these
+        array = array.cast(pa.large_binary())
+    return array.filter(kept)
+
+
+def as_text(array: Any) -> Any:
+    """Whole numbers or texts as texts; bytes that are no UTF-8 are replaced, for a file of them could not be read."""
+    plain = decoded(array)
+    if not is_text(plain.type):
+        return plain.cast(pa.string())
+    raw = plain.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if cell is None else cell.decode(errors="replace") for cell in raw], pa.string())
+
+
+def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
+    """The same cells in a type that keeps what cells of all these types mean: doubles, or texts if one is of texts."""
+    texts = any(is_text(kind) or types.is_fixed_size_binary(kind) for kind in kinds)
+    if types.is_null(array.type):
+        return pa.nulls(len(array), pa.large_binary() if texts else pa.float64())
+    if not texts:
+        return pa.array(_real_from_numbers(array, Real("number", 0.0, 1.0)).astype(float), from_pandas=True)
+    if _is_count(array.type):
+        return pa.array([None if x is None else number_text(x) for x in array.to_pylist()]).cast(pa.large_binary())
+    return array.cast(pa.large_binary())
+
+
+def number_text(cell: Any) -> str | None:
+    """A number as the text that means the same: whole ones without a point, others as a double; None if it is none.
+
+    A complex number is the real one that it equals, or none.
+    """
+    if isinstance(cell, (complex, np.complexfloating)):
+        return number_text(cell.real) if cell.imag == 0 else None
+    if not isinstance(cell, (float, np.floating, Decimal)):
+        return str(int(cell))
+    if isinstance(cell, Decimal) and cell.is_snan():  # float() would raise
+        return None
+    number = float(cell)
+    whole = number.is_integer() and abs(number) < _EXACT
+    return None if math.isnan(number) else str(int(number)) if whole else repr(number)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type holds texts or bytes."""
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view)
+    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view, *binary))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type holds numbers."""
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_count(kind: pa.DataType) -> bool:
+    return is_number(kind) or bool(types.is_boolean(kind))
+
+
+def _real_from_numbers(array: Any, column: DataColumn) -> NDArray[Any]:
+    if types.is_decimal(array.type):  # by their digits: Arrow's own cast depends on how many the type has
+        return _real_from_text(array.cast(pa.large_string()), column)
+    return numbers(array.cast(pa.int8()) if types.is_boolean(array.type) else array)
+
+
+def _flag_from_numbers(array: Any, column: DataColumn) -> Floats:
+    numbers = _real_from_numbers(array, column).astype(float)
+    return np.where((numbers == 0) | (numbers == 1), numbers, math.nan)
+
+
+def _category_from_numbers(array: Any, column: DataColumn) -> Floats:
+    numbers = _real_from_numbers(array, column).astype(float) + 0.0  # -0.0 is 0
+    return _look_up(pa.array(numbers, from_pandas=True), _numbers(column), pa.float64(), -1.0)
+
+
+def _real_from_text(text: Any, _: DataColumn) -> Floats:
+    """Numbers as people write them. The quick way and the careful one agree on every cell."""
+    for careful in (False, True):
+        try:
+            cells = _only_numbers(text) if careful else text
+            return np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid:
+            continue
+    return np.array([math.nan if cell is None else float(cell) for cell in _only_numbers(text).to_pylist()])
+
+
+def _only_numbers(text: Any) -> Any:
+    """What writes a number, trimmed; 1 and 0 for what spells a truth; nothing for anything else."""
+    trimmed = compute().ascii_trim_whitespace(text)
+    numbers = compute().if_else(compute().match_substring_regex(trimmed, _NUMBER), trimmed, None)
+    for word, digit in (("true", "1"), ("false", "0")):
+        spelled = compute().match_substring_regex(trimmed, f"^(?i:{word})$")
+        numbers = compute().if_else(spelled, pa.scalar(digit, numbers.type), numbers)
+    return numbers
+
+
+def _flag_from_text(text: Any, column: DataColumn) -> Floats:
+    found = _look_up(compute().ascii_lower(compute().ascii_trim_whitespace(text)), _TRUTHS, text.type, math.nan)
+    return _by_number(found, np.isnan(found), text, {0.0: 0, 1.0: 1}, column)
+
+
+def _category_from_text(text: Any, column: DataColumn) -> Floats:
+    assert isinstance(column, Category)
+    found = _look_up(text, {str(value): code for code, value in enumerate(column.values)}, text.type, -1.0)
+    exact = {number: code for number, code in _numbers(column).items() if not _EXACT <= abs(number) < math.inf}
+    return _by_number(found, found < 0, text, exact, column) if exact else found
+
+
+def _by_number(
+    found: Floats, unknown: NDArray[np.bool_], text: Any, codes: dict[float, int], column: DataColumn
+) -> Floats:
+    """What was found, and for texts that are not known as such what is known of the numbers that they write."""
+    if unknown.any():
+        numbers = _real_from_text(text.filter(pa.array(unknown)), column) + 0.0  # -0.0 is 0
+        listed = _look_up(pa.array(numbers, from_pandas=True), codes, pa.float64(), math.nan)
+        found[unknown] = np.where(np.isnan(listed), found[unknown], listed)
+    return found
+
+
+def _numbers(column: DataColumn) -> dict[float, int]:
+    """The listed values that are written as numbers, as numbers; refuses two that are the same one."""
+    assert isinstance(column, Category)
+    found: dict[float, int] = {}
+    for code, value in enumerate(column.values):
+        number = _number(str(value))
+        if number is None:
+            continue
+        if number in found and abs(number) < _EXACT:
+            raise SchemaError(
+                f"values of column {column.name!r}: {column.values[found[number]]!r} and {value!r} mean one number, "
+                "and which of them a table has may depend on its other cells: list one of them"
+            )
+        found.setdefault(number, code)
+    return found
+
+
+def _number(text: str) -> float | None:
+    """The number that a text writes as programs do, whole, floating or a truth; None if it is not such a text."""
+    if text.lower() in ("true", "false"):
+        return float(text.lower() == "true")
+    try:
+        number = float(text) if len(text) <= 32 else math.nan
+    except ValueError:
+        return None
+    whole = text.isascii() and text.removeprefix("-").isdigit() and str(int(text)) == text
+    return number + 0.0 if not math.isnan(number) and (whole or repr(number) == text) else None
+
+
+def _look_up(array: Any, codes: Mapping[Any, int], kind: pa.DataType, other: float) -> Floats:
+    """The code of each cell, ``other`` where it has none, NaN where there is no cell."""
+    found = compute().index_in(array, value_set=pa.array(list(codes), kind)).fill_null(len(codes)).to_numpy()
+    looked_up: Floats = np.array([*codes.values(), other], float)[found]
+    looked_up[compute().is_null(array).to_numpy(zero_copy_only=False)] = math.nan
+    return looked_up
+
+
+_FROM_TEXT: dict[str, Callable[[Any, DataColumn], NDArray[Any]]] = {
+    "real": _real_from_text,
+    "flag": _flag_from_text,
+    "category": _category_from_text,
+}
+_FROM_NUMBERS: dict[str, Callable[[Any, DataColumn], NDArray[Any]]] = {
+    "real": _real_from_numbers,
+    "flag": _flag_from_numbers,
+    "category": _category_from_numbers,
+}

@@ -1,0 +1,113 @@
+"""The column that a model is to predict, apart from the columns it is predicted from."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.numerics.types import Floats
+from sfumato.tables.columns import Category, DataColumn, Flag, Real
+from sfumato.tables.schema import Schema
+
+Kind = Literal["values", "classes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """A schema with one column singled out, or none.
+
+    values  : the label is a number between public bounds (a flag counts as 0 or 1).
+    classes : it is one of a few listed values, or false or true. A cell that is none of them puts its row in no class.
+    """
+
+    schema: Schema
+    column: DataColumn | None
+    kind: Kind
+
+    @classmethod
+    def of(cls, schema: Schema, label: str | None, kind: Kind) -> Self:
+        """Find the column and refuse what it cannot be."""
+        check.one_of(("values", "classes"), kind=kind)
+        if label is None:
+            return cls(schema, None, kind)
+        column = next((c for c in schema.data_columns if c.name == label), None)
+        if column is None:
+            raise ParameterError(f"label must name a column of the schema other than its id, got label={label!r}")
+        if kind == "classes" and isinstance(column, Real):
+            raise ParameterError(f"kind='classes' needs a category or a flag, and {label!r} is real: use kind='values'")
+        if kind == "values" and isinstance(column, Category):
+            raise ParameterError(f"kind='values' needs a number, and {label!r} is a category: use kind='classes'")
+        if len(schema.data_columns) == 1:
+            raise ParameterError(f"there is no column beside the label {label!r}")
+        return cls(schema, column, kind)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the label is a number."""
+        return self.column is not None and self.kind == "values"
+
+    @property
+    def classes(self) -> tuple[str | int | bool, ...]:
+        """The values that the label may have, if rows are told apart by it."""
+        if self.column is None or self.kind == "values":
+            return ()
+        return self.column.values if isinstance(self.column, Category) else (False, True)
+
+    @property
+    def others(self) -> Schema:
+        """The schema without the label."""
+        return replace(self.schema, columns=tuple(c for c in self.schema.columns if c is not self.column))
+
+    @property
+    def _rows(self) -> slice:
+        """Where the label is among the encoded columns."""
+        start = 0
+        for column in self.schema.data_columns:
+            if column is self.column:
+                return slice(start, start + column.width)
+            start += column.width
+        return slice(0, 0)
+
+    def features(self, block: Floats) -> Floats:
+        """An encoded block without the label; a view where the label comes first, last, or not at all."""
+        label = self._rows
+        if label.start == 0:
+            return block[label.stop :]
+        return block[: label.start] if label.stop == len(block) else np.delete(block, label, axis=0)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The bounds of a numeric label."""
+        return (self.column.low, self.column.high) if isinstance(self.column, Real) else (0.0, 1.0)
+
+    def numbers(self, block: Floats, extent: int) -> Floats:
+        """A numeric label of an encoded block as integers from -extent to extent; NaN becomes the low end."""
+        low, high = self.bounds
+        (values,) = block[self._rows]
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        steps = (np.fmin(np.fmax(values, low), high) - middle) / half * extent
+        return np.asarray(np.rint(np.fmin(np.fmax(steps, -extent), extent)))
+
+    def original(self, scaled: Floats) -> Floats:
+        """Numbers from -1 to 1 back in the label's own units; beyond them, the bounds."""
+        low, high = self.bounds
+        return np.asarray(np.clip((low / 2 + high / 2) + scaled * (high / 2 - low / 2), low, high))
+
+    def codes(self, block: Floats) -> NDArray[np.int64]:
+        """The place of each row's class among the classes, or -1."""
+        cells = block[self._rows] > 0.5
+        if isinstance(self.column, Flag):
+            return np.asarray(cells[0], np.int64)
+        return np.asarray(np.where(cells.any(axis=0), cells.argmax(axis=0), -1), np.int64)
+
+    def decoded(self, codes: NDArray[np.int64]) -> NDArray[np.generic]:
+        """Classes by their places."""
+        values = self.classes
+        if all(isinstance(v, bool) for v in values):
+            return np.asarray(codes == 1)
+        if all(isinstance(v, int) for v in values):
+            return np.array(values)[codes]
+        return np.array(values, dtype=object)[codes]

@@ -1,0 +1,424 @@
+"""What the data may be: columns with declared bounds, and how a batch of rows becomes a matrix.
+
+Bounds come from what is known about the world, never from the data: a guarantee is computed from them before a row is
+read. A cell that is missing, unreadable or unlisted becomes what the schema says, never an error, because an error that
+depends on a private cell would tell about it.
+"""
+
+import hashlib
+import json
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+from pyarrow import types
+
+from sfumato import bounded, check
+from sfumato.errors import SchemaError
+from sfumato.numerics.lazy_columns import Plain
+from sfumato.numerics.types import Floats
+from sfumato.tables import cells
+from sfumato.tables.columns import KINDS, Category, Column, DataColumn, Flag, Id, Real
+
+Norm = Literal["l1", "l2"]
+Problem = Literal["missing", "unreadable", "below low", "above high", "unlisted"]
+
+LARGEST = 1 << 26  # bytes of a schema file
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoding:
+    """The encoded matrix, column by column: what a mechanism has to know about its input."""
+
+    names: tuple[str, ...]
+    low: Floats
+    high: Floats
+    weights: Floats
+    categories: tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
+    flags: tuple[int, ...]
+
+    @property
+    def ranges(self) -> Floats:
+        """The widths of the columns, in weighted units."""
+        return np.asarray(self.weights * (self.high - self.low))
+
+    @property
+    def dim(self) -> int:
+        """The number of encoded columns."""
+        return len(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a table and, if wanted, a clip of each row to a norm of at most ``norm_bound``, in weighted units.
+
+    ``bounds_from_data`` confesses that bounds were taken from the data, which no guarantee covers.
+    Guarantee: ``encode`` reads each cell by itself; no cell changes how another is encoded or raises an error.
+    """
+
+    columns: tuple[Column, ...]
+    norm: Norm | None = None
+    norm_bound: float | None = None
+    bounds_from_data: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, (str, Mapping)) or not isinstance(self.columns, Iterable):
+            raise SchemaError("columns must be a list of Real, Flag, Category and Id")
+        object.__setattr__(self, "columns", tuple(self.columns))
+        for place, column in enumerate(self.columns, 1):
+            if not isinstance(column, get_args(Column)):
+                raise SchemaError(f"column number {place} must be a Real, Flag, Category or Id, got {column!r}")
+        self._check_columns()
+        if not isinstance(self.bounds_from_data, bool):
+            raise SchemaError(f"bounds_from_data must be true or false, got {self.bounds_from_data!r}")
+        if (self.norm is None) != (self.norm_bound is None):
+            raise SchemaError("a clip needs both norm and bound, or neither")
+        if self.norm is not None:
+            self._check_clip()
+
+    def _check_columns(self) -> None:
+        _refuse_twice([c.name for c in self.columns], "column")
+        _refuse_twice([n for c in self.data_columns for n in _encoded_names(c)], "encoded column")
+        ids = [c.name for c in self.columns if isinstance(c, Id)]
+        if len(ids) > 1:
+            raise SchemaError(f"at most one column may be an id, got {', '.join(map(repr, ids))}")
+        if not self.data_columns:
+            raise SchemaError("a schema needs at least one column that is real, flag or category")
+
+    def _check_clip(self) -> None:
+        if self.norm not in get_args(Norm):
+            raise SchemaError(f"norm of the clip must be 'l1' or 'l2', got {self.norm!r}")
+        bound: Any = self.norm_bound
+        if isinstance(bound, bool) or not isinstance(bound, (int, float, np.number)) or not 0 < bound < math.inf:
+            raise SchemaError(f"bound of the clip must be a positive finite number, got {bound!r}")
+        object.__setattr__(self, "norm_bound", float(bound))
+
+    @classmethod
+    def reals(cls, dim: int, low: ArrayLike, high: ArrayLike) -> Self:
+        """The schema of a plain matrix: columns c0, c1, ... with one pair of bounds, or one pair for each."""
+        check.whole(1, dim=dim)
+        bounds = [np.asarray(bound) for bound in (low, high)]
+        if any(bound.shape not in ((), (dim,)) for bound in bounds):
+            raise SchemaError(
+                f"low and high must be numbers, or {dim} of them, got {bounds[0].shape}, {bounds[1].shape}"
+            )
+        pairs = zip(*(np.broadcast_to(bound, dim).tolist() for bound in bounds), strict=True)
+        return cls(tuple(Real(f"c{j}", *pair) for j, pair in enumerate(pairs)))
+
+    @property
+    def id_column(self) -> Id | None:
+        """The column that labels the rows, if there is one."""
+        return next((c for c in self.columns if isinstance(c, Id)), None)
+
+    @property
+    def data_columns(self) -> tuple[DataColumn, ...]:
+        """The columns that are encoded, in order."""
+        return tuple(c for c in self.columns if not isinstance(c, Id))
+
+    @property
+    def encoding(self) -> Encoding:
+        """The layout of the encoded matrix; a function of the schema alone."""
+        columns = self.data_columns
+        widths = [c.width for c in columns]
+        starts = [0, *np.cumsum(widths).tolist()]
+        bounds = [(c.low, c.high) if isinstance(c, Real) else (0.0, 1.0) for c in columns]
+        low, high = np.repeat(np.array(bounds), widths, axis=0).T.copy()
+        return Encoding(
+            names=tuple(n for c in columns for n in _encoded_names(c)),
+            low=low,
+            high=high,
+            weights=np.repeat([c.weight for c in columns], widths),
+            categories=tuple(
+                (a, a + c.width) for a, c in zip(starts, columns, strict=False) if isinstance(c, Category)
+            ),
+            flags=tuple(a for a, c in zip(starts, columns, strict=False) if isinstance(c, Flag)),
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the schema in canonical form: equal for equal schemas, however they were written."""
+        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def encode(self, batch: pa.RecordBatch | pa.Table) -> Floats:
+        """The batch as a matrix of shape (encoded columns, rows); numbers as they are, not yet clipped.
+
+        Guarantee: every entry is a number or an infinity, never NaN; each cell is read by itself, and none raises.
+        Raises SchemaError for what is public: a column that is absent, twice there, or of a type that cannot be read.
+        """
+        columns = self.data_columns
+        places = positions(batch.schema.names, [c.name for c in columns])
+        out, row = np.empty((sum(c.width for c in columns), batch.num_rows)), 0
+        for column, place in zip(columns, places, strict=True):
+            start, array = 0, batch.column(place)
+            if isinstance(column, Real) and cells.copied(array, out[row]):
+                row += 1
+                continue
+            for chunk in cells.chunks(array):
+                block = out[row : row + column.width, start : start + len(chunk)]
+                cells.fill(block, cells.read(chunk, column), column)
+                start += len(chunk)
+            row += column.width
+        return out
+
+    def later(self, batch: pa.RecordBatch) -> Floats | Plain:
+        """What ``encode`` gives; or what it would give, if all columns are numbers without gaps."""
+        reals = [c for c in self.data_columns if isinstance(c, Real)]
+        found = [batch.column(place) for place in positions(batch.schema.names, [c.name for c in self.data_columns])]
+        if len(reals) < len(found) or not all(map(cells.is_plain, found)):
+            return self.encode(batch)
+        return Plain([cells.numbers(array) for array in found], missing_values(reals))
+
+    def clip(self, block: Floats) -> Floats:
+        """An encoded block within the column bounds, NaN at the low one, and each row within the norm, if any."""
+        encoding = self.encoding
+        inside = np.fmin(np.fmax(block, encoding.low[:, None]), encoding.high[:, None])
+        if self.norm is None or self.norm_bound is None:
+            return np.asarray(inside)
+        weighted = inside * encoding.weights[:, None]
+        room = 1 - max(1e-12, (encoding.dim + 16) * 2.0**-51)  # for the roundings of the length
+        shrink = self.norm_bound * room / np.maximum(_lengths(weighted, self.norm), self.norm_bound / 2)
+        return np.asarray(inside * np.minimum(1.0, shrink))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as JSON-able values, defaults left out."""
+        result: dict[str, Any] = {"bounds_from_data": True} if self.bounds_from_data else {}
+        if self.norm is not None:
+            result["clip"] = {"norm": self.norm, "bound": self.norm_bound}
+        return result | {"columns": [_column_to_dict(c) for c in self.columns]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_dict``."""
+        _refuse_unknown(values, ("columns", "clip", "bounds_from_data"), "the schema")
+        clip, columns = values.get("clip", {}), values.get("columns", [])
+        if not isinstance(columns, list) or not isinstance(clip, Mapping):
+            raise SchemaError("columns must be written as [[columns]] and clip as [clip]")
+        _refuse_unknown(clip, ("norm", "bound"), "clip")
+        made = tuple(_column_from_dict(place, entry) for place, entry in enumerate(columns, 1))
+        return cls(made, clip.get("norm"), clip.get("bound"), values.get("bounds_from_data", False))
+
+    def to_toml(self) -> str:
+        """The schema as a TOML text that people can read and edit."""
+        values = self.to_dict()
+        lines = ["bounds_from_data = true", ""] if self.bounds_from_data else []
+        if "clip" in values:
+            lines += ["[clip]", *_toml_lines(values["clip"]), ""]
+        for column in values["columns"]:
+            lines += ["[[columns]]", *_toml_lines(column), ""]
+        return "\n".join(lines)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """The inverse of ``to_toml``."""
+        try:
+            values = tomllib.loads(text)
+        except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
+            raise SchemaError(f"not TOML: {error}") from None
+        except RecursionError:
+            raise SchemaError("not a schema: its brackets are nested too deeply") from None
+        return cls.from_dict(values)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """The schema in a TOML file; errors name the file."""
+        path = Path(path)
+        try:
+            return cls.from_toml(bounded.read(path, LARGEST).decode().replace("\r\n", "\n").replace("\r", "\n"))
+        except bounded.NotOrdinaryError as error:
+            raise SchemaError(f"{path}: {error}, so it is not read: name the file of a schema") from None
+        except (OSError, UnicodeError):
+            raise SchemaError(f"{path}: no such schema file, or not one that can be read as UTF-8 text") from None
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from None
+
+    def write(self, path: str | Path) -> None:
+        """Write the schema to a TOML file."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8", newline="\n")
+
+
+def _lengths(weighted: Floats, norm: str) -> Floats:
+    """The length of each row, summed column by column.
+
+    So a row's length is the same to the bit whatever stands beside it in its block (NumPy's own sums depend on shape):
+    where the number of rows is protected, a record that comes or goes may shift others to other blocks.
+    """
+    total = np.zeros(weighted.shape[1])
+    for column in weighted:
+        total += np.abs(column) if norm == "l1" else column * column
+    return total if norm == "l1" else np.sqrt(total)
+
+
+def missing_values(columns: Sequence[Real]) -> Floats:
+    """What NaN means in each of these columns."""
+    return np.array([c.low if c.missing is None else c.missing for c in columns])
+
+
+def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where the wanted columns are among the names of a table; refuses what is absent or there more than once."""
+    place, count = {name: i for i, name in enumerate(names)}, Counter(names)
+    absent = [name for name in wanted if name not in place]
+    if absent:
+        raise SchemaError(f"the data lack the column{'s' * (len(absent) > 1)} {_listing(absent)}")
+    _refuse_twice([name for name in wanted if count[name] > 1 for _ in range(2)], "column of the data")
+    return [place[name] for name in wanted]
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _refuse_twice(names: Sequence[str], what: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise SchemaError(f"the {what} {twice[0]!r} is there more than once: names must be unique")
+
+
+def _refuse_unknown(values: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    unknown = [key for key in values if key not in known]
+    if unknown:
+        raise SchemaError(f"unknown key {unknown[0]!r} in {where}: it may hold {', '.join(known)}")
+
+
+def _encoded_names(column: DataColumn) -> list[str]:
+    return [f"{column.name}={v}" for v in column.values] if isinstance(column, Category) else [column.name]
+
+
+def _column_to_dict(column: Column) -> dict[str, Any]:
+    given = {f.name: getattr(column, f.name) for f in fields(column) if getattr(column, f.name) != f.default}
+    given |= {"values": list(column.values)} if isinstance(column, Category) else {}
+    return {"name": given.pop("name"), "kind": column.kind} | given
+
+
+def _column_from_dict(place: int, entry: object) -> Column:
+    if not isinstance(entry, Mapping) or "name" not in entry:
+        raise SchemaError(f"column number {place} has no name")
+    where, kind = f"column {entry['name']!r}", entry.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SchemaError(f"kind of {where} must be one of {', '.join(KINDS)}, got {kind!r}")
+    keys = [f.name for f in fields(KINDS[kind])]
+    _refuse_unknown(entry, ["kind", *keys], f"{where} of kind {kind}")
+    column: Column = KINDS[kind](**{key: entry[key] for key in keys if key in entry})
+    return column
+
+
+def _toml_lines(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in values.items()]
+
+
+def _toml(value: object) -> str:
+    """A value in TOML; JSON's way of writing texts, whole numbers and booleans is valid TOML but for one character."""
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+_DRAFT_HEAD = """\
+# A draft from the names and types of the columns; it holds no value of the data.
+# Fill in what is commented out from what you know: a questionnaire, a law, a data sheet. Never from the data: a bound
+# taken from them is the value of their most extreme row, published without any protection.
+# A cell that may be missing wants a line such as: missing = 0.0
+# A column that only labels the rows gets: kind = "id"
+"""
+
+
+def draft(names_and_types: pa.Schema) -> str:
+    """A TOML text to complete, from names and types only; it cannot be read before bounds and values are filled in."""
+    if not isinstance(names_and_types, pa.Schema):
+        raise SchemaError("a draft is made from a pyarrow.Schema, which holds names and types but no values")
+    return "\n".join([_DRAFT_HEAD, *(_draft_column(field) for field in names_and_types)])
+
+
+def bounded_by_data(names_and_types: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> Schema:
+    """A schema whose bounds and categories are read off the data.
+
+    NOT PRIVATE: its bounds are cells of the data, in the clear. It says so of itself (``bounds_from_data``), and so
+    does the manifest of every release made with it.
+    """
+    readable = [f for f in names_and_types if "kind" in _draft_column(f)]
+    kinds = {f.name: tomllib.loads(_draft_column(f))["columns"][0]["kind"] for f in readable}
+    seen: dict[str, Any] = {name: set() for name in kinds}
+    for block in blocks:
+        for name, kind in kinds.items():
+            seen[name] |= _seen(block.column(positions(block.schema.names, [name])[0]), kind)
+    columns = [_column_of(name, kinds[name], seen[name]) for name in kinds]
+    return Schema(tuple(columns), bounds_from_data=True)
+
+
+def _seen(column: Any, kind: str) -> set[Any]:
+    """What a block adds: the extremes of numbers, the distinct texts of categories, nothing of flags."""
+    if kind == "flag":
+        return set()
+    if kind == "category":
+        return {value for value in column.unique().to_pylist() if value}
+    numbers = cells.read(column, Real("number", -1.0, 1.0)).astype(float)
+    finite = numbers[np.isfinite(numbers)]
+    return {float(finite.min()), float(finite.max())} if finite.size else set()
+
+
+def _column_of(name: str, kind: str, seen: set[Any]) -> Column:
+    if kind == "flag":
+        return Flag(name)
+    if not seen:
+        raise SchemaError(f"the column {name!r} holds nothing to take bounds from: write its schema by hand")
+    if kind == "category":
+        return Category(name, tuple(sorted(map(str, seen))))
+    low, high = min(seen), max(seen)
+    return Real(name, low, high if high > low else low + 1.0)
+
+
+def _draft_column(field: pa.Field) -> str:
+    name, kind = _toml(field.name), field.type
+    if types.is_boolean(kind):
+        return f'[[columns]]\nname = {name}\nkind = "flag"\n'
+    if cells.is_number(kind):
+        return f'[[columns]]\nname = {name}\nkind = "real"\n# low = \n# high = \n'
+    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return f'[[columns]]\nname = {name}\nkind = "category"\n# values = [...]\n'
+    return f"# left out: {name}, whose type {_toml(str(kind))[1:-1]} is neither a number, a truth nor a text\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How many cells of a column do not fit the schema, and in what way. Not private."""
+
+    column: str
+    problem: Problem
+    count: int
+
+
+def compare(schema: Schema, blocks: Iterable[pa.RecordBatch]) -> list[Finding]:
+    """What of the data does not fit the schema.
+
+    NOT PRIVATE: the counts are exact counts of private cells. They are for the data's owner alone; never publish them,
+    and never let them move a bound.
+    """
+    counts: Counter[tuple[str, Problem]] = Counter()
+    columns = schema.data_columns
+    for block in blocks:
+        places = positions(block.schema.names, [c.name for c in columns])
+        for column, place in zip(columns, places, strict=True):
+            for chunk in cells.chunks(block.column(place)):
+                counts.update({(column.name, problem): n for problem, n in _problems(chunk, column).items()})
+    order = [(c.name, problem) for c in columns for problem in get_args(Problem)]
+    return [Finding(name, problem, counts[name, problem]) for name, problem in order if counts[name, problem]]
+
+
+def _problems(array: Any, column: DataColumn) -> dict[Problem, int]:
+    values = cells.read(array, column)
+    plain = cells.decoded(array)
+    nothing = plain.is_null(nan_is_null=types.is_floating(plain.type))
+    missing = int(nothing.to_numpy(zero_copy_only=False).sum())
+    found: dict[Problem, int] = {"missing": missing, "unreadable": int(np.isnan(values).sum()) - missing}
+    if isinstance(column, Real):
+        found |= {"below low": int((values < column.low).sum()), "above high": int((values > column.high).sum())}
+    if isinstance(column, Category):
+        found["unlisted"] = int((values < 0).sum())
+    return found

@@ -1,0 +1,418 @@
+"""The studio in a real browser: every screen's task from end to end, by mouse and by keyboard, wide and narrow.
+
+Needs Chromium; run by make test-browser. With SFUMATO_SCREENSHOTS=1 it writes the pictures of the documents.
+"""
+
+import http.server
+import os
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.ledger.ledger import Ledger
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.units import Cap
+from sfumato.releases.loading import load
+from sfumato.studio.folder import Folder
+from sfumato.studio.jobs import Job
+from sfumato.studio.server import Server
+from sfumato.tables.columns import Real
+from sfumato.tables.schema import Schema
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium")
+if os.environ.get("SFUMATO_NEEDS_BROWSER") == "1":
+    import playwright.sync_api as api
+
+    assert CHROMIUM, "apt-get install chromium"
+else:
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium", allow_module_level=True)
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+QUESTIONS = 20
+ROWS = 4 << 16
+WIDE, PHONE = {"width": 1180, "height": 860}, {"width": 375, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A survey that is described, a clinic that is not, and a ledger for the survey."""
+    made = tmp_path / "studies"
+    made.mkdir()
+    rng = np.random.default_rng(7)
+    group = rng.integers(0, 3, ROWS)
+    answers = {f"q{i}": np.clip(rng.normal(2 + 3 * ((group + i) % 3), 1.5), 0, 10) for i in range(1, QUESTIONS + 1)}
+    pq.write_table(pa.table({"age": rng.uniform(18, 90, ROWS)} | answers), made / "survey.parquet")
+    columns = [Real("age", 0, 120, weight=1 / 120), *(Real(name, 0, 10, weight=0.1) for name in answers)]
+    Schema(tuple(columns)).write(made / "survey.toml")
+    lines = [f"{i},{20 + i},{i % 3 == 0},{'Bern' if i % 2 else 'Basel'}" for i in range(50)]
+    (made / "clinic.csv").write_text("\n".join(["patient,age,smoker,town", *lines]) + "\n")
+    return made
+
+
+@pytest.fixture
+def server(folder, tmp_path):
+    """A studio that answers until the test ends."""
+    place = tmp_path / "budget.db"
+    Ledger.create(place).add_dataset("survey", Cap(Guarantee(epsilon=10.0, delta=1e-6, unit="attribute")))
+    made = Server.of(Folder.of(folder), str(place))
+    answering = made.prepared()
+    thread = threading.Thread(target=made.run, args=(answering,))
+    thread.start()
+    yield made
+    answering.should_exit = True
+    thread.join(120)
+
+
+class Visit:
+    """A page with the studio open; what the browser complains of is kept."""
+
+    def __init__(self, browser, server, **settings):
+        self.context = browser.new_context(**({"viewport": WIDE} | settings))
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.base = server.address.split("?", maxsplit=1)[0]
+        self.complaints = []
+        self.page.on("console", lambda m: self.complaints.append(m.text) if "Security Policy" in m.text else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(server.address)
+        self.page.wait_for_url("**/data")
+
+    def go(self, path):
+        self.page.goto(self.base + path)
+
+    def picture(self, name, **terms):
+        """Keep what is shown, for the documents."""
+        if os.environ.get("SFUMATO_SCREENSHOTS") == "1":
+            IMAGES.mkdir(exist_ok=True)
+            self.page.screenshot(path=IMAGES / f"{name}.png", **terms)
+
+
+@pytest.fixture
+def visit(browser, server):
+    made = Visit(browser, server)
+    yield made
+    assert made.complaints == []
+    made.context.close()
+
+
+def priced(visit, **fields):
+    """The price of a release of the survey."""
+    query = {"data": "survey.parquet", "dimension": "12", "epsilon": "4", "dataset": "survey"} | fields
+    visit.go("release?" + "&".join(f"{k}={v}" for k, v in query.items()))
+    visit.page.get_by_role("button", name="Show the price").click()
+
+
+def made_release(visit, **fields):
+    """Release the survey as the pages offer it; ends on the page of the job."""
+    priced(visit, **fields)
+    visit.page.get_by_label("I accept the price").check()
+    visit.page.get_by_role("button", name="Release", exact=True).click()
+    visit.page.wait_for_url("**/release/job")
+
+
+def finished(visit, state="done"):
+    visit.page.wait_for_selector(f'#job[data-state="{state}"]', timeout=60_000)
+
+
+def slow_down(monkeypatch):
+    """Blocks are read one by one, half a second each, however many cores there are."""
+    tick, alone = Job.tick, threading.Lock()
+
+    def slowly(job, rows):
+        with alone:
+            time.sleep(0.5 if rows else 0)
+        tick(job, rows)
+
+    monkeypatch.setattr(Job, "tick", slowly)
+
+
+def until(page, true):
+    """Wait for what a script would see; Playwright's own wait evaluates texts in the page, which the policy forbids."""
+    for _ in range(1200):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(true)
+
+
+def ready(page, element):
+    """An element of a page that was asked for, once the scripts of that page listen."""
+    element.wait_for()
+    page.wait_for_load_state()
+    return element
+
+
+# ---- each screen's task ---------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_described_in_the_form(visit, folder):
+    page = visit.page
+    page.get_by_role("link", name="clinic.csv").click()
+    ready(page, page.get_by_label("Kind of patient")).select_option("id")
+    assert not page.get_by_label("Low of patient").is_visible()
+    page.get_by_role("button", name="Save the schema").click()
+    assert ready(page, page.locator("#f1-low-wrong")).inner_text() == "to fill in"
+    low = page.get_by_label("Low of age")
+    assert low.get_attribute("aria-invalid") == "true"
+    assert not (folder / "clinic.toml").exists()
+    low.fill("0")
+    page.get_by_label("High of age").fill("120")
+    page.get_by_label("Kind of smoker").select_option("flag")
+    page.get_by_label("Values of town").fill("Basel\nBern\nZug")
+    assert low.get_attribute("aria-invalid") is None
+    page.get_by_role("button", name="Save the schema").click()
+    page.get_by_text("The schema is saved").wait_for()
+    visit.picture("data")
+    kinds = {c.name: c.kind for c in Schema.read(folder / "clinic.toml").columns}
+    assert kinds == {"patient": "id", "age": "real", "smoker": "flag", "town": "category"}
+
+
+def test_raw_rows_appear_only_when_asked_for(visit):
+    page = visit.page
+    visit.go("data/clinic.csv")
+    assert page.get_by_role("cell", name="Basel").count() == 0
+    page.get_by_role("button", name="Show some rows").click()  # the browser asks for the tick first
+    assert page.get_by_role("cell", name="Basel").count() == 0
+    page.get_by_label("I want to see raw values").check()
+    page.get_by_role("button", name="Show some rows").click()
+    page.get_by_text("raw and private").wait_for()
+    assert page.get_by_role("cell", name="Basel").count() == 5
+
+
+def test_curves_and_verdict_follow_the_controls(visit):
+    page = visit.page
+    visit.go("plan?data=survey.parquet&epsilon=4")
+    page.wait_for_selector("#answer[data-answered]")
+    visit.picture("plan")
+    seen = [_told(page)]
+    for control, value in (("#epsilon", "1"), ("#k", "3"), ("#unit", "record"), ("#purpose", "clustering")):
+        before = page.locator("#answer").get_attribute("data-answered")
+        field = page.locator(control)
+        field.select_option(value) if control in ("#unit", "#purpose") else field.fill(value)
+        until(page, f"document.getElementById('answer').dataset.answered !== '{before}'")
+        seen.append(_told(page))
+    assert len(set(seen)) == len(seen)
+    assert "epsilon=1&" in page.url
+    page.get_by_label("Epsilon, on a logarithmic scale").press("ArrowRight")
+    assert float(page.input_value("#epsilon")) > 1
+
+
+def _told(page):
+    return page.locator(".verdict").inner_text(), page.locator(".chart svg").first.get_attribute("aria-label")
+
+
+def test_a_release_shows_its_progress_and_appears_in_the_budget(visit, folder, monkeypatch):
+    page = visit.page
+    slow_down(monkeypatch)
+    visit.go("plan?data=survey.parquet&epsilon=4&delta=0&unit=attribute")
+    page.wait_for_selector("#answer[data-answered]")
+    page.get_by_role("link", name="Release this").first.click()
+    page.get_by_role("button", name="Show the price").click()
+    page.get_by_text("Nothing has been read, drawn or spent").wait_for()
+    visit.picture("release", full_page=True)
+    page.get_by_label("I accept the price").check()
+    page.get_by_role("button", name="Release", exact=True).click()
+    page.wait_for_url("**/release/job")
+    until(page, "document.getElementById('bar').value > 0 && document.getElementById('bar').value < 1")
+    assert page.locator("#job").get_attribute("data-state") == "running"
+    finished(visit)
+    assert f"{ROWS:,} rows read" in page.locator("#count").inner_text()
+    page.get_by_role("link", name="Open the release").click()
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("heading", name="What is promised").wait_for()
+    assert load(folder / "survey.release").manifest["accounted"]
+    page.get_by_role("link", name="See the budget").click()
+    row = page.get_by_role("row").filter(has_text="Sketch")
+    assert "published" in row.inner_text()
+    assert "4 of 10" in re.sub(r"\s+", " ", page.locator("main").inner_text())
+    page.get_by_role("button", name="Verify the ledger").click()
+    page.get_by_text("unbroken").wait_for()
+    visit.picture("budget")
+
+
+def test_a_release_can_be_stopped_and_says_what_stays_spent(visit, folder, monkeypatch):
+    page = visit.page
+    slow_down(monkeypatch)
+    made_release(visit)
+    page.get_by_role("button", name="Stop").click()
+    finished(visit, "cancelled")
+    assert re.search("stays spent|nothing spent", page.locator("#message").inner_text())  # noise was drawn, or not yet
+    assert not (folder / "survey.release").exists()
+    page.get_by_role("link", name="budget", exact=True).click()
+    assert re.search(
+        "not recorded as published|given back", page.get_by_role("row").filter(has_text="Sketch").inner_text()
+    )
+
+
+def test_a_release_is_explored_and_its_report_read(visit, server):
+    page = visit.page
+    made_release(visit)
+    finished(visit)
+    visit.go("explore")
+    page.get_by_role("link", name="Explore survey.release").click()
+    asked = page.locator("section.question").first
+    asked.get_by_role("button", name="Ask").click()
+    assert page.locator(".answer .verdict").first.inner_text()
+    visit.picture("explore", full_page=True)
+    report = page.context.new_page()
+    report.goto(f"{visit.base}release/made/survey.release/report")
+    report.get_by_role("heading", name="How answers err").wait_for()
+    assert report.evaluate("self.origin") == "null"
+    assert not report.evaluate("fetch('/release/state').then(() => true, () => false)")
+    if os.environ.get("SFUMATO_SCREENSHOTS") == "1":
+        report.screenshot(path=IMAGES / "report.png")
+    assert server.studio.desk.job.state == "done"
+
+
+# ---- how it is used -------------------------------------------------------------------------------------------------
+
+
+def test_a_dataset_is_entered_with_the_keyboard_alone(visit, server):
+    page = visit.page
+    visit.go("budget")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#main"
+    _tab_to(page, "document.activeElement.tagName === 'SUMMARY'")
+    page.keyboard.press("Enter")
+    for field, text in (("name", "clinic"), ("unit", None), ("epsilon", "2"), ("delta", "0")):
+        _tab_to(page, f"document.activeElement.id === '{field}'")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"
+        if text is None:
+            page.keyboard.press("ArrowDown")
+        else:
+            page.keyboard.press("Control+A")
+            page.keyboard.type(text)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="clinic").wait_for()
+    made = server.studio.ledger().dataset("clinic").caps[0].guarantee
+    assert (made.epsilon, made.delta, made.unit) == (2.0, 0.0, "attribute")
+
+
+def _tab_to(page, reached):
+    for _ in range(40):
+        if page.evaluate(reached):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(reached)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_screen_fits_a_phone_and_can_be_read(browser, server, scheme):
+    visit = Visit(browser, server, viewport=PHONE, color_scheme=scheme)
+    page = visit.page
+    made_release(visit)
+    finished(visit)
+    screens = ("data", "data/clinic.csv", "data/survey.parquet", "plan?data=survey.parquet", "release", "release/job")
+    for screen in (*screens, "release/made/survey.release", "budget", "explore", "explore/survey.release"):
+        visit.go(screen)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], screen
+        for selector in ("main p", ".lead", "nav a", "h1"):
+            assert all(ratio >= 4.5 for ratio in page.evaluate(CONTRAST, selector)), (screen, selector)
+        ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", ground))) < 200) == (scheme == "dark")
+    priced(visit)
+    page.wait_for_url("**/release/price")
+    page.wait_for_load_state()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert visit.complaints == []
+    visit.context.close()
+
+
+CONTRAST = """selector => {
+  const curve = c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const light = rgb => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => sum + w * curve(rgb[i] / 255), 0);
+  const numbers = text => text.match(/[0-9.]+/g).map(Number);
+  const ground = e => {
+    const colour = e ? numbers(getComputedStyle(e).backgroundColor) : [255, 255, 255];
+    return colour.length === 3 ? colour : ground(e.parentElement);
+  };
+  return [...document.querySelectorAll(selector)].filter(e => e.offsetParent && e.innerText).map(e => {
+    const [a, b] = [light(numbers(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  });
+}"""
+
+
+def test_pages_work_without_scripts(browser, server):
+    visit = Visit(browser, server, java_script_enabled=False)
+    page = visit.page
+    visit.go("plan?data=survey.parquet&epsilon=4")
+    first = page.locator(".verdict").inner_text()
+    page.fill("#epsilon", "1")
+    page.get_by_role("button", name="Update").click()
+    page.wait_for_url("**epsilon=1&**")
+    assert page.locator(".verdict").inner_text() != first
+    made_release(visit)
+    page.get_by_role("link", name="Open the release").click()
+    page.get_by_role("heading", name="survey.release").wait_for()
+    visit.context.close()
+
+
+# ---- others ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_address_opens_once(browser, server):
+    address = server.address
+    first = Visit(browser, server)
+    second = browser.new_context().new_page()
+    assert second.goto(address).status == 403
+    assert "sfumato studio" in second.locator("body").inner_text()
+    first.context.close()
+
+
+def test_a_page_of_another_site_reaches_nothing_even_in_the_same_browser(visit, server):
+    """Another port of this machine is the same site to a browser, which sends the cookie along: Origin decides."""
+    form = f"""<form method=post action="{visit.base}budget/dataset"><input name=csrf value="{server.studio.keys.csrf}">
+      <input name=name value=stolen><input name=unit value=record><input name=epsilon value=9></form>
+      <script>fetch("{visit.base}data", {{credentials: "include"}}).then(r => r.text()).then(t => document.title = t,
+      () => document.title = "refused")</script>"""
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(form.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        page = visit.context.new_page()
+        page.goto(f"http://127.0.0.1:{other.server_port}/")
+        until(page, "document.title !== ''")
+        assert page.title() == "refused"
+        with page.expect_navigation() as sent:
+            page.evaluate("document.forms[0].submit()")
+        assert sent.value.status == 403
+        framed = visit.context.new_page()
+        framed.goto(f"http://127.0.0.1:{other.server_port}/")
+        framed.evaluate(
+            f"document.body.append(Object.assign(document.createElement('iframe'), {{src: '{visit.base}data'}}))"
+        )
+        framed.wait_for_timeout(500)
+        assert all("survey" not in frame.content() for frame in framed.frames[1:] if frame.url.startswith(visit.base))
+        other.shutdown()
+    assert [d.name for d in server.studio.datasets()] == ["survey"]

@@ -1,0 +1,1 @@
+"""What tests share: data, forgeries, statistics, processes."""
