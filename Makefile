@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types slow spark test-browser docs bench figures refute faults judges results peers mutants clean
+.PHONY: help demo test quick lint types slow spark test-browser docs bench figures refute faults judges results peers mutants clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -60,6 +60,15 @@ types: $(VENV)/dev ## mypy, strict
 
 test: lint types ## lint, types and tests, on all cores
 	@$(BIN)/python -m pytest -n auto
+
+quick: $(VENV)/dev ## lint, types, and tests that enter every module, in a minute (RECORD=1: run all tests and note which are slower)
+ifdef RECORD
+	@rm -rf .quick && mkdir .quick && SFUMATO_TEST_COSTS=.quick $(BIN)/python -m pytest -n auto && $(BIN)/python tests/support/quick.py .quick && rm -rf .quick
+else
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n auto --quick; tests=$$?; wait $$types && exit $$tests
+endif
 
 slow: $(VENV)/dev ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow

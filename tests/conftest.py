@@ -13,7 +13,20 @@ from hypothesis import HealthCheck, settings
 
 from faults.server import Server, programs
 from sfumato.ledger.ledger import Ledger
+from support import quick
 from support.spending import pure
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out the tests that tests/quick.toml lists as slower")
+
+
+def pytest_configure(config):
+    if config.getoption("quick"):
+        config.pluginmanager.register(quick.Quick())
+    if quick.FOLDER in os.environ:
+        config.pluginmanager.register(quick.Costs(os.environ[quick.FOLDER]))
+
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
