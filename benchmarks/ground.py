@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato.numerics.lattice import InputGrid
 from sfumato.projection.projection import Projection
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 
 DRAWS = 1 << 23
@@ -60,8 +60,7 @@ def noise_table() -> None:
     others = peers()
     print(f"Exact noise at scale 2^22 steps, {DRAWS:,} draws a call, one core")
     for name, target in (("laplace", 0.9), ("gaussian", 0.35)):
-        draw = getattr(noise, name)
-        ours, plain = seconds(lambda draw=draw: draw(secret.words("bench"), DRAWS, 2.0**22), numpy_draw[name])
+        ours, plain = seconds(partial(_draw, name, secret, DRAWS, 2.0**22), numpy_draw[name])
         rate = DRAWS / ours
         print(f"  {name:9} {rate / 1e6:7.1f} M/s   {plain / ours:6.2f} x numpy (target >= {target})")
         for peer, job in others[name].items():
@@ -70,19 +69,20 @@ def noise_table() -> None:
             ratio = rate * taken / count
             print(f"  {'':9} {count / taken / 1e6:7.3f} M/s   ours is {ratio:5.0f} x {peer} (target >= 100)")
         tracemalloc.start()
-        out = draw(secret.words("bench"), DRAWS, 2.0**22)
+        out = _draw(name, secret, DRAWS, 2.0**22)
         extra = tracemalloc.get_traced_memory()[1] - out.nbytes
         tracemalloc.stop()
         print(f"  {'':9} memory beyond the output {extra / 2**20:.1f} MiB (target <= 64)")
     for power in (-10, 10, 30, 40):
         small = DRAWS >> 4
-        taken = seconds(*(partial(_draw, d, secret, small, 2.0**power) for d in (noise.laplace, noise.gaussian)))
+        taken = seconds(*(partial(_draw, name, secret, small, 2.0**power) for name in numpy_draw))
         rates = [small / t / 1e6 for t in taken]
         print(f"  scale 2^{power:<4} laplace {rates[0]:6.1f} M/s   gaussian {rates[1]:6.1f} M/s")
 
 
-def _draw(draw: Callable[..., object], secret: Secret, count: int, scale: float) -> object:
-    return draw(secret.words("bench"), count, scale)
+def _draw(name: str, secret: Secret, count: int, scale: float) -> NDArray[np.int64]:
+    words = secret.words("bench")
+    return words.laplace(count, scale) if name == "laplace" else words.gaussian(count, scale)
 
 
 def product_table() -> None:

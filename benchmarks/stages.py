@@ -19,7 +19,6 @@ from ground import seconds
 from sfumato.fileformat.release_folder import write_part
 from sfumato.numerics.lattice import InputGrid
 from sfumato.projection.projection import Projection
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
@@ -76,7 +75,7 @@ def main(folder: Path) -> None:
         partial(read, path),
         partial(schema.encode, batch),
         partial(projection.apply, grid, block),
-        lambda: noise.laplace(secret.words("bench"), draws, 2.0**22),
+        lambda: secret.words("bench").laplace(draws, 2.0**22),
         lambda: secret.words("bench").draw(draws),
         partial(keystream, draws * 8),
         lambda: write_part(folder / "o.parquet", [f"z{i}" for i in range(DIMENSION)], [(numbers, None)]),

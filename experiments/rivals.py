@@ -43,9 +43,6 @@ from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.projection.projection import Projection
-from sfumato.randomness import noise
-from sfumato.randomness.private_selection import exponential
-from sfumato.randomness.randomized_choice import respond
 from sfumato.randomness.secret import Words
 from sfumato.tables.schema import Schema
 
@@ -64,12 +61,12 @@ def _words(trial: Trial) -> Words:
 
 def laplace(words: Words, shape: tuple[int, ...], laplace_scale: float) -> Floats:
     """Laplace noise of scale b on a grid of b / 2^20."""
-    return noise.laplace(words, math.prod(shape), _STEPS).reshape(shape) * (laplace_scale / _STEPS)
+    return words.laplace(math.prod(shape), _STEPS).reshape(shape) * (laplace_scale / _STEPS)
 
 
 def gaussian(words: Words, shape: tuple[int, ...], scale: float) -> Floats:
     """Gaussian noise of this standard deviation on a grid of 2^-20 of it."""
-    return noise.gaussian(words, math.prod(shape), _STEPS).reshape(shape) * (scale / _STEPS)
+    return words.gaussian(math.prod(shape), _STEPS).reshape(shape) * (scale / _STEPS)
 
 
 def gaussian_level(epsilon: float) -> float:
@@ -98,7 +95,7 @@ def noisy_labels(trial: Trial, epsilon: float) -> Labels:
     truth = task.labels[trial.private]
     if task.kind == "classes":
         values = np.array(task.classes)
-        return np.asarray(values[respond(_words(trial), np.searchsorted(values, truth), len(values), epsilon)])
+        return np.asarray(values[_words(trial).respond(np.searchsorted(values, truth), len(values), epsilon)])
     low, high = task.label_bounds
     return np.clip(truth, low, high) + laplace(_words(trial), truth.shape, (high - low) / epsilon)
 
@@ -219,7 +216,7 @@ def blum(trial: Trial) -> Lesson:
     true = np.array([above[group == g].sum(axis=0) for g in range(kinds)])
     found = [_candidate(rng, kinds, above.shape[1]) for _ in range(_CANDIDATES)]
     scores = [database_score(true, f, len(private)) for f in found]
-    chosen, which = found[exponential(_words(trial), scores, epsilon=trial.epsilon, sensitivity=1)]
+    chosen, which = found[_words(trial).select(scores, epsilon=trial.epsilon, sensitivity=1)]
     rows = low + (high - low) * (0.25 + 0.5 * chosen)
     labels: Labels | None = None
     if task.kind == "classes":

@@ -110,8 +110,7 @@ class Asked:
             rows = self.storage.rows(self.around.schema, table, 1, folder)
             return self.run(rows, self.level, next(secrets))
 
-        with recorder.running():
-            results = both(pair, run)
+        results = both(pair, run)
         if fault := fault_of(results, tape, again):
             return Measured(fault=fault)
         one, two = results

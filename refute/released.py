@@ -146,8 +146,7 @@ class Released:
             published = self.prepared.run(self._rows(table, folder), self.level, next(secrets))
             return sum(1 for _ in published.blocks)
 
-        with recorder.running():
-            results = both(pair, run)
+        results = both(pair, run)
         if fault := fault_of(results, tape, again):
             return Measured(fault=fault)
         pairs, limits = side_by_side(tape, again), allowed(self.prepared, self.level)

@@ -42,14 +42,14 @@ def test_candidates_stay_within_an_eighth_of_the_accuracy_or_one_row():
     assert Median(accuracy=0.25, size=16, width=0.3).kept == 0.3
 
 
-@pytest.mark.parametrize(("word", "zeros"), [(1, 0), (2, 1), (-(2**62), 62), (-(2**63), 63), (0, 0), (-1, 0), (12, 2)])
-def test_the_threshold_counts_the_zeros_of_a_word(word, zeros):
-    drawn = SimpleNamespace(draw=lambda _: np.array([word]))
+@pytest.mark.parametrize("steps_up", [0, 1, 2, 62, 63])
+def test_the_threshold_is_a_geometric_number_of_steps_up(steps_up):
+    drawn = SimpleNamespace(geometric=lambda: steps_up)
     noises = SimpleNamespace(words=lambda *_: drawn)
     live = SimpleNamespace(_noises=noises, _scales=SimpleNamespace(query=2.0**20))
     gamma = 4 * 2.0**20 / 2**30
     steps = math.floor(0.15 / gamma)
-    assert Agreeing._threshold(live) == pytest.approx(0.75 + gamma * (zeros % (steps + 1)), rel=1e-12)
+    assert Agreeing._threshold(live) == pytest.approx(0.75 + gamma * (steps_up % (steps + 1)), rel=1e-12)
 
 
 @pytest.mark.parametrize(

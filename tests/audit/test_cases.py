@@ -35,10 +35,10 @@ from sfumato.numerics import lattice
 from sfumato.privacy.calibration import calibrate, least_level
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Gaussian
-from sfumato.randomness import noise, randomized_choice
-from sfumato.randomness.secret import Secret
+from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
+from support.twins import ErringEffort, TwiceTheEpsilon, share_of_the_noise
 
 FOREVER = 1e9  # seconds: what tests find must not depend on the clock
 CASE = {case.name: case for case in CASES}
@@ -47,12 +47,12 @@ SQUARE = Schema.reals(2, low=-1.0, high=1.0)
 VALUE = {"unit": "attribute"}
 
 
-def effort(samples, seed=1, confidence=0.999):
-    return Effort(samples=samples, seconds=FOREVER, seed=seed, confidence=confidence)
+def effort(samples, seed=1, confidence=0.999, words=Words):
+    return ErringEffort(samples=samples, seconds=FOREVER, seed=seed, confidence=confidence, words=words)
 
 
-def found(trial_, samples=20_000, seed=1):
-    return examine(trial_, effort(samples, seed))
+def found(trial_, samples=20_000, seed=1, words=Words):
+    return examine(trial_, effort(samples, seed, words=words))
 
 
 # ---- every mechanism ------------------------------------------------------------------------------------------------
@@ -150,10 +150,13 @@ def test_neighbours_attain_what_is_declared_where_the_mathematics_says_so():
 # ---- broken twins ---------------------------------------------------------------------------------------------------
 
 
-def caught(recipe, schema, promise, level=None, epsilon=1.0, samples=50_000):
-    """Whether an audit of a recipe, at the level it is calibrated to or another one, refutes the claim."""
+def caught(recipe, schema, promise, level=None, epsilon=1.0, samples=50_000, words=Words):
+    """Whether an audit of a recipe, at the level it is calibrated to or another one, refutes the claim.
+
+    words : the class of the streams that its runs draw from.
+    """
     guarantee = Guarantee(epsilon=epsilon, **promise)
-    finding = found(trial(recipe, schema=schema, guarantee=guarantee, level=level or 0.0), samples)
+    finding = found(trial(recipe, schema=schema, guarantee=guarantee, level=level or 0.0), samples, words=words)
     assert finding.control.epsilon == 0
     return finding.refuted
 
@@ -168,12 +171,9 @@ def caught(recipe, schema, promise, level=None, epsilon=1.0, samples=50_000):
         (EdgeNoise(), None, {"unit": "edge"}),
     ],
 )
-def test_half_the_noise_is_caught(recipe, schema, promise, monkeypatch):
+def test_half_the_noise_is_caught(recipe, schema, promise):
     assert not caught(recipe, schema, promise)
-    honest = noise.laplace, noise.gaussian
-    monkeypatch.setattr(noise, "laplace", lambda words, size, scale: honest[0](words, size, scale / 2))
-    monkeypatch.setattr(noise, "gaussian", lambda words, size, scale: honest[1](words, size, scale / 2))
-    assert caught(recipe, schema, promise)
+    assert caught(recipe, schema, promise, words=share_of_the_noise(1 / 2))
 
 
 @pytest.mark.parametrize(("noise_", "factor"), [("gaussian", math.sqrt(2)), ("laplace", 2.0)])
@@ -300,12 +300,9 @@ def test_twice_the_epsilon_in_every_answer_and_half_a_ridge_are_caught(monkeypat
     graph = GraphSketch(rows=2), None, {"unit": "edge", "delta": 0.01}
     assert not caught(*answers)
     assert not caught(*graph)
-    respond, ridge = randomized_choice.respond, cuts.ridge
-    monkeypatch.setattr(
-        randomized_choice, "respond", lambda words, codes, m, epsilon: respond(words, codes, m, 2 * epsilon)
-    )
+    ridge = cuts.ridge
     monkeypatch.setattr(cuts, "ridge", lambda ratio, n: ridge(ratio, n) / 2)
-    assert caught(*answers)
+    assert caught(*answers, words=TwiceTheEpsilon)
     assert caught(*graph, samples=100_000)
 
 
@@ -404,26 +401,22 @@ def test_guesses_of_an_exact_mechanism_are_refuted_as_rarely_as_stated():
     assert leaky > 1.0
 
 
-def test_one_run_of_a_sketch_reaches_its_epsilon_nearly_and_half_the_noise_is_caught(monkeypatch):
-    schema, promise = Schema.reals(8, low=0.0, high=1.0), Guarantee(epsilon=1.0, **VALUE)
-    audited = {"schema": schema, "guarantee": promise, "effort": effort(0)}
-    finding = one_run(Sketch(dimension=4, seed=1), **audited)
+def test_one_run_of_a_sketch_reaches_its_epsilon_nearly_and_half_the_noise_is_caught():
+    audited = {"schema": Schema.reals(8, low=0.0, high=1.0), "guarantee": Guarantee(epsilon=1.0, **VALUE)}
+    finding = one_run(Sketch(dimension=4, seed=1), **audited, effort=effort(0))
     assert finding.passed
     assert finding.share > 0.7
-    honest = noise.laplace
-    monkeypatch.setattr(noise, "laplace", lambda words, size, scale: honest(words, size, scale / 2))
-    assert one_run(Sketch(dimension=4, seed=1), **audited).refuted
+    assert one_run(Sketch(dimension=4, seed=1), **audited, effort=effort(0, words=share_of_the_noise(1 / 2))).refuted
 
 
 @pytest.mark.parametrize(
     "recipe", [Covariance(), Synthetic(dimension=32, noise="gaussian", shrink="none", centring="private", seed=1)]
 )
-def test_one_run_of_sums_stands_and_sees_something_without_noise(recipe, monkeypatch):
+def test_one_run_of_sums_stands_and_sees_something_without_noise(recipe):
     schema, promise = Schema.reals(32, low=-1.0, high=1.0), Guarantee(epsilon=4.0, delta=1e-6)
     assert one_run(recipe, schema=schema, guarantee=promise, effort=effort(0)).passed
-    honest = noise.gaussian
-    monkeypatch.setattr(noise, "gaussian", lambda words, size, scale: honest(words, size, scale / 50))
-    bare = one_run(recipe, schema=schema, guarantee=promise, effort=effort(0))
+    quiet = effort(0, words=share_of_the_noise(1 / 50))
+    bare = one_run(recipe, schema=schema, guarantee=promise, effort=quiet)
     assert bare.bound.epsilon > 0.5
     assert bare.control.epsilon == 0
 

@@ -25,8 +25,6 @@ from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic, Synthetic
 from sfumato.numerics.lattice import InputGrid
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.randomness import noise
-from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 
@@ -250,7 +248,7 @@ def test_a_number_of_draws_that_depends_on_the_data_is_caught(monkeypatch):
 
     def greedy(self, rows, level, secret):
         if any(rows.map(lambda _p, block: bool(block[1].min() > 0.5))):
-            noise.laplace(secret.words("sketch again", np.zeros(3, np.int64)), 3, 5.0)
+            secret.words("sketch again", np.zeros(3, np.int64)).laplace(3, 5.0)
         return run(self, rows, level, secret)
 
     monkeypatch.setattr(PreparedSketch, "run", greedy)
@@ -268,8 +266,7 @@ def test_two_blocks_with_one_place_are_caught():
     prepared = Sketch().prepare(TABLE, Guarantee(epsilon=1.0))
     for rows, shared in ((Copies, False), (SamePlace, True)):
         tape = recorder.Tape()
-        with recorder.running():
-            list(prepared.run(rows(np.zeros((6, 2)), 2, most=2), 1.0, recorder.secret(tape)).blocks)
+        list(prepared.run(rows(np.zeros((6, 2)), 2, most=2), 1.0, recorder.secret(tape)).blocks)
         assert any("share noise" in fault for fault in tape.faults) == shared
 
 
@@ -285,18 +282,6 @@ def test_vertices_taken_from_the_data_are_seen():
     """That is outside the guarantee, as the release says; the audit says so too."""
     edges = np.array([[0, 1, 1.0], [1, 2, 1.0]]), np.array([[0, 1, 1.0]])
     assert "depends on the data" in faults(EdgeResponse(), {"unit": "edge"}, None, edges)
-
-
-def test_a_tape_leaves_other_streams_alone():
-    with recorder.running():
-        inside = noise.laplace(Secret.for_testing(1).words("x"), 5, 9.0)
-    assert (inside == noise.laplace(Secret.for_testing(1).words("x"), 5, 9.0)).all()
-    assert noise.laplace.__module__ == "sfumato.randomness.noise"
-    assert noise.laplace.__name__ == "laplace"
-
-
-def test_a_release_made_by_a_tape_is_marked_as_unprotected():
-    assert recorder.secret(recorder.Tape()).protected is False
 
 
 def test_moves_are_shares_of_what_is_declared_and_attained():

@@ -82,16 +82,15 @@ def moves(run, pair, measure=move):
     """The largest move of each stage over all neighbours; whatever was said must be the same for all."""
     guarantee, tape = Guarantee(epsilon=1 / LEVEL, neighbours=pair), Tape()
     found = {}
-    with recorder.running():
-        said = run(COUNTS, guarantee, recorder.secret(tape))
-        for other in neighbours(pair):
-            again = tape.replay()
-            assert run(other, guarantee, recorder.secret(again)) == said
-            assert not again.faults
-            assert not again.missing()
-            for key, draw in tape.draws.items():
-                name = "count" if stage(draw).startswith("count ") else stage(draw).split(" 0x")[0]
-                found[name] = max(found.get(name, 0), measure(draw, again.draws[key]))
+    said = run(COUNTS, guarantee, recorder.secret(tape))
+    for other in neighbours(pair):
+        again = tape.replay()
+        assert run(other, guarantee, recorder.secret(again)) == said
+        assert not again.faults
+        assert not again.missing()
+        for key, draw in tape.draws.items():
+            name = "count" if stage(draw).startswith("count ") else stage(draw).split(" 0x")[0]
+            found[name] = max(found.get(name, 0), measure(draw, again.draws[key]))
     return found
 
 

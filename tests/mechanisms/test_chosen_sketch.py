@@ -7,18 +7,18 @@ import pytest
 
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
-from sfumato.mechanisms import chosen_sketch
 from sfumato.mechanisms.chosen_sketch import ChosenSketch
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import randomized_choice
-from sfumato.randomness.secret import Secret
+from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.blocks import TableRows
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
+from support.twins import TwiceTheEpsilon, secret_of
 
 BOX = Schema.reals(16, low=0, high=1)
 PROMISE = Guarantee(epsilon=2.0, unit="attribute")
@@ -28,9 +28,7 @@ PROMISE = Guarantee(epsilon=2.0, unit="attribute")
 
 
 def picks(scores, rate, count, **more):
-    return np.array(
-        [randomized_choice.choose(Secret.for_testing(i).words("pick"), scores, rate, **more) for i in range(count)]
-    )
+    return np.array([Secret.for_testing(i).words("pick").choose(scores, rate, **more) for i in range(count)])
 
 
 @pytest.mark.parametrize(("scores", "rate"), [([0, 0], 1.0), ([3, 1, 0], 0.4), ([0, 5], 0.1)])
@@ -161,18 +159,14 @@ class OneBlock:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_an_audit_of_the_choice_passes_and_catches_a_forgotten_factor(broken, monkeypatch):
+def test_an_audit_of_the_choice_passes_and_catches_a_forgotten_factor(broken):
     """One pair that agrees wants one column, one that differs wants any of many: the odds move by nearly e^choice."""
     recipe = ChosenSketch(choice=2.0, candidates=(1, *range(10, 17)), sketch=Sketch(dimension=1, seed=1))
-    if broken:  # the 2 of exp(epsilon * score / 2) left out
-        honest = randomized_choice.choose
-        monkeypatch.setattr(
-            chosen_sketch.randomized_choice, "choose", lambda w, s, rate, **k: honest(w, s, 2 * rate, **k)
-        )
+    words = TwiceTheEpsilon if broken else Words  # the 2 of exp(epsilon * score / 2) left out
     mechanism = recipe.prepare(BOX, Guarantee(epsilon=9.0, unit="record"))
     near, far = np.zeros((2, 16)), np.vstack([np.zeros(16), np.ones(16)])
     one, two = (
-        np.array([mechanism.choose(OneBlock(rows), 0.002, Secret.for_testing(i)) for i in range(4000)], float)
+        np.array([mechanism.choose(OneBlock(rows), 0.002, secret_of(words, i)) for i in range(4000)], float)
         for rows in (near, far)
     )
     bound = lower_bound(one, two, delta=0.0, confidence=1 - 1e-6)

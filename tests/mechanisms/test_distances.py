@@ -58,8 +58,8 @@ def exact(prepared, block, shift=0):
     return lattice.coarsen(np.concatenate(rows), shift)
 
 
-def released(prepared, level, block, seed=1):
-    blocks = prepared.run(Blocks(block), level, Secret.for_testing(seed)).blocks
+def released(prepared, level, block, seed=1, secrets=Secret):
+    blocks = prepared.run(Blocks(block), level, secrets.for_testing(seed)).blocks
     return np.concatenate(list(blocks), axis=1)[0]
 
 
@@ -335,12 +335,19 @@ def test_a_retry_repeats_its_noise_and_other_content_does_not():
     assert np.unique(one).size > 0.99 * one.size
 
 
-def test_each_row_of_the_triangle_draws_from_a_stream_of_its_parameters_place_and_content(monkeypatch):
-    contexts, honest = [], Secret.words
-    monkeypatch.setattr(Secret, "words", lambda self, *context: (contexts.append(context), honest(self, *context))[1])
+def test_each_row_of_the_triangle_draws_from_a_stream_of_its_parameters_place_and_content():
+    contexts = []
+
+    class Noted(Secret):
+        __slots__ = ()
+
+        def words(self, *context):
+            contexts.append(context)
+            return super().words(*context)
+
     prepared, data = prepare("laplace", "box", CUBE), np.random.default_rng(8).random((3, 6))
-    released(prepared, 1.0, data)
-    released(prepared, 2.0, data)
+    released(prepared, 1.0, data, secrets=Noted)
+    released(prepared, 2.0, data, secrets=Noted)
     assert [place for _, place, _ in contexts] == [*range(5), *range(5)]
     integers = [row for _, _, row in contexts]
     assert np.array_equal(np.concatenate(integers[:5]), exact(prepared, data, prepared.shift(6)))
@@ -417,19 +424,26 @@ def test_a_forgotten_factor_two_of_a_category_is_caught(monkeypatch):
     assert refuted(*audited("laplace", "attribute", schema), *pair)
 
 
+class OneStream(Secret):
+    """Gives all places of a mechanism the same stream."""
+
+    __slots__ = ()
+
+    def words(self, parameters, *_):
+        return super().words(parameters)
+
+
 @pytest.mark.parametrize("reused", [False, True])
-def test_noise_reused_between_rows_of_the_triangle_is_caught(reused, monkeypatch):
+def test_noise_reused_between_rows_of_the_triangle_is_caught(reused):
     """If all rows of the triangle drew from one stream, equal records would show equal numbers: delta = 1."""
     prepared = prepare("laplace", "attribute", CUBE)
     level = calibrate(prepared, prepared.guarantee).level
-    if reused:
-        honest = Secret.words
-        monkeypatch.setattr(Secret, "words", lambda self, parameters, *_: honest(self, parameters))
+    secrets = OneStream if reused else Secret
     same, other = np.full((3, 3), 0.5), np.full((3, 3), 0.5)
     other[0, 2] = 1.0
     gaps = []
     for side, block in enumerate((same, other)):
-        outputs = np.array([released(prepared, level, block, 2 * seed + side) for seed in range(500)])
+        outputs = np.array([released(prepared, level, block, 2 * seed + side, secrets) for seed in range(500)])
         gaps.append(-np.abs(outputs[:, 0] - outputs[:, 2]))  # pairs (0,1) and (1,2): first draws of two rows
     assert lower_bound(*gaps, confidence=1 - 1e-6).refutes(1.0) == reused
 

@@ -24,13 +24,13 @@ from sfumato.pipeline.release import release
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare
-from sfumato.randomness import randomized_choice
 from sfumato.randomness.idealized import normals
-from sfumato.randomness.secret import Secret
+from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.blocks import LocalRows
 from sfumato.tables.edges import gather, open_edges, weighted
 from sfumato.tables.schema import Schema
 from support.evidence import ALPHA, agrees
+from support.twins import TwiceTheEpsilon, secret_of
 
 PROMISE = Guarantee(epsilon=1.0, delta=1e-6, unit="edge")
 ROUGH = Guarantee(epsilon=1.0, delta=0.01, unit="edge")
@@ -305,9 +305,9 @@ class _Summing:
         return np.fmax(*arguments)
 
 
-def whole_triangle(recipe, edges, level, seed, vertices):
+def whole_triangle(recipe, edges, level, seed, vertices, words=Words):
     prepared = dataclasses.replace(recipe, vertices=vertices).prepare(None, PROMISE)
-    blocks = prepared.run(open_edges(np.reshape(edges, (-1, 3))), level, Secret.for_testing(seed)).blocks
+    blocks = prepared.run(open_edges(np.reshape(edges, (-1, 3))), level, secret_of(words, seed)).blocks
     return np.concatenate(list(blocks), axis=1)[0].astype(float)
 
 
@@ -327,16 +327,12 @@ def test_audits_of_the_baselines_pass_and_half_the_noise_is_caught(recipe, facto
     assert bound.epsilon > 0.8
 
 
-def test_a_response_of_twice_the_epsilon_is_caught(monkeypatch):
+def test_a_response_of_twice_the_epsilon_is_caught():
     edges = np.array([(u, v, 1.0) for u, v in itertools.combinations(range(300), 2)])
     level = calibrate(EdgeResponse().prepare(None, PROMISE), PROMISE).level
     sides = [whole_triangle(EdgeResponse(), e, level, seed, 300) for seed, e in enumerate((edges, []))]
     assert not refuted(*sides, delta=0.0)
-    honest = randomized_choice.respond
-    monkeypatch.setattr(
-        graph_pairs.randomized_choice, "respond", lambda words, bits, m, epsilon: honest(words, bits, m, 2 * epsilon)
-    )
-    sides = [whole_triangle(EdgeResponse(), e, level, seed, 300) for seed, e in enumerate((edges, []))]
+    sides = [whole_triangle(EdgeResponse(), e, level, seed, 300, TwiceTheEpsilon) for seed, e in enumerate((edges, []))]
     assert refuted(*sides, delta=0.0)
 
 
@@ -438,25 +434,24 @@ def sf_release(lines, recipe):
     return release(lines, schema=None, mechanism=recipe, guarantee=Guarantee(epsilon=1.0, unit="edge"))
 
 
-def test_audits_of_weights_pass_and_rounding_that_tells_more_is_caught(monkeypatch):
+def test_audits_of_weights_pass_and_rounding_that_tells_more_is_caught():
     """Weights 0.2 and 1 in every pair; the twin answers without a flip where a weight is below a half."""
     n = 300
     pairs_ = list(itertools.combinations(range(n), 2))
     graphs = [np.array([(u, v, w) for u, v in pairs_]) for w in (0.2, 1.0)]
     sides = [whole_triangle(EdgeResponse(), edges, 1.0, seed, n) for seed, edges in enumerate(graphs)]
     assert not refuted(*sides, delta=0.0)
-    coins, steps_seen = randomized_choice.coins, []
+    steps_seen = []
 
-    def kept(words, steps, bits):
-        steps_seen.append(steps)
-        return coins(words, steps, bits)
+    class Telling(Words):
+        __slots__ = ()
 
-    honest = randomized_choice.respond
-    monkeypatch.setattr(graph_pairs.randomized_choice, "coins", kept)
-    monkeypatch.setattr(
-        graph_pairs.randomized_choice,
-        "respond",
-        lambda words, bits, m, e: np.where(steps_seen[-1] < 1 << 19, bits, honest(words, bits, m, e)),
-    )
-    sides = [whole_triangle(EdgeResponse(), edges, 1.0, seed, n) for seed, edges in enumerate(graphs)]
+        def coins(self, steps, bits):
+            steps_seen.append(steps)
+            return super().coins(steps, bits)
+
+        def respond(self, codes, categories, epsilon):
+            return np.where(steps_seen[-1] < 1 << 19, codes, super().respond(codes, categories, epsilon))
+
+    sides = [whole_triangle(EdgeResponse(), edges, 1.0, seed, n, Telling) for seed, edges in enumerate(graphs)]
     assert refuted(*sides, delta=0.0)

@@ -3,7 +3,6 @@
 import itertools
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.mechanisms.sketch import Sketch, effective_change
 from sfumato.numerics.lattice import Total
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.randomness.secret import Secret
+from sfumato.randomness.secret import Words
 from sfumato.tables.schema import Real, Schema
+from support.twins import secret_of
 
 LONG = [(7,), (3, 5), (2048, 1000, 3), (2047, 2047, 1), (*[2048] * 40,), (2, 2, 3), (5, 5, 1)]
 ANCHORS = [0, 1, 5, 900]
@@ -226,17 +226,22 @@ def test_a_second_moment_keeps_about_four_million_steps():
 
 
 @pytest.mark.parametrize(("order", "law"), [(1, "laplace"), (2, "gaussian")])
-def test_noise_is_drawn_from_the_law_that_was_priced(monkeypatch, order, law):
+def test_noise_is_drawn_from_the_law_that_was_priced(order, law):
     """And for order 2 with the scale on the diagonal, over sqrt(2) off it."""
     drawn = []
 
-    def draw(name):
-        return lambda _, size, scale: drawn.append((name, size, scale)) or np.zeros(size, np.int64)
+    class Noted(Words):
+        __slots__ = ()
 
-    monkeypatch.setattr(second_moment, "noise", SimpleNamespace(laplace=draw("laplace"), gaussian=draw("gaussian")))
+        def laplace(self, size, laplace_scale):
+            return drawn.append(("laplace", size, laplace_scale)) or np.zeros(size, np.int64)
+
+        def gaussian(self, size, scale):
+            return drawn.append(("gaussian", size, scale)) or np.zeros(size, np.int64)
+
     moment = SecondMoment.prepare(OPEN, Guarantee(epsilon=1.0, delta=0.0 if order == 1 else 1e-3), order)
     exact = Total((6,)).add(np.arange(6) << moment.shift)
-    assert moment.protected(exact, 100.0, Secret.for_testing(1)).tolist() == list(range(6))
+    assert moment.protected(exact, 100.0, secret_of(Noted)).tolist() == list(range(6))
     assert {name for name, _, _ in drawn} == {law}
     if order == 1:
         assert drawn == [("laplace", 6, 100.0)]

@@ -17,8 +17,7 @@ from sfumato.pipeline.open_session import remaining
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.queries.predicates import parse
-from sfumato.randomness import noise
-from sfumato.randomness.secret import Secret
+from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.blocks import TableRows
 from sfumato.tables.columns import Flag, Real
 from sfumato.tables.schema import Schema
@@ -29,12 +28,13 @@ from support.hostile import HOSTILE
 from support.hostile import SCHEMA as HOSTILE_SCHEMA
 from support.processes import ask_once
 from support.spending import pure, states
+from support.twins import always, secret_of
 
 
 @pytest.fixture
 def silent(monkeypatch):
     """No noise, so that the counts below it show."""
-    monkeypatch.setattr(noise, "laplace", lambda _words, size, _b: np.zeros(size, np.int64))
+    monkeypatch.setattr(Secret, "fresh", lambda: secret_of(always(0)))
 
 
 def unread(monkeypatch):
@@ -194,12 +194,18 @@ def test_a_question_is_reserved_drawn_and_committed(ledger):
 
 
 def test_nothing_is_drawn_before_the_ledger_knows(ledger, monkeypatch):
-    def draw(_words, size, _b):
-        assert [e.kind for e in ledger.journal.entries()] == ["dataset", "reserve", "draw"]
-        return np.zeros(size, np.int64)
+    drawn = []
 
-    monkeypatch.setattr(noise, "laplace", draw)
+    class Watched(Words):
+        __slots__ = ()
+
+        def laplace(self, size, laplace_scale):
+            drawn.append([e.kind for e in ledger.journal.entries()])
+            return super().laplace(size, laplace_scale)
+
+    monkeypatch.setattr(Secret, "fresh", lambda: secret_of(Watched))
     opened(ledger).ask("smoker", epsilon=0.5)
+    assert drawn == [["dataset", "reserve", "draw"]]
     assert states(ledger) == ["committed"]
 
 
@@ -337,7 +343,7 @@ def test_neighbours_and_group_are_those_of_the_cap(tmp_path):
 
 
 def test_the_number_of_rows_bounds_intervals_only_where_it_is_public(tmp_path, monkeypatch):
-    monkeypatch.setattr(noise, "laplace", lambda _words, size, _b: np.full(size, 30))
+    monkeypatch.setattr(Secret, "fresh", lambda: secret_of(always(30)))
     for neighbours, most in (("replace", 3000), ("add-remove", math.inf)):
         ledger = Ledger.create(tmp_path / f"{neighbours}.db")
         ledger.add_dataset("people", pure(3.0, neighbours=neighbours))

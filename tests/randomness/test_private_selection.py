@@ -9,8 +9,8 @@ import pytest
 from scipy import integrate, stats
 
 from sfumato.errors import ParameterError
-from sfumato.randomness import noise, private_selection, randomized_choice
-from sfumato.randomness.secret import Secret
+from sfumato.randomness import private_selection
+from sfumato.randomness.secret import Secret, Words
 from support.evidence import ALPHA
 
 METHODS = ("exponential", "permute-and-flip", "noisy-max")
@@ -185,9 +185,14 @@ def test_what_has_no_exact_law_is_refused(scores, more, words):
         private_selection.select(Secret.for_testing(1).words(), scores, **({"epsilon": 1.0, "sensitivity": 1} | more))
 
 
-def test_the_noise_of_the_maximum_is_the_exact_one(monkeypatch):
+def test_the_noise_of_the_maximum_is_the_exact_one():
     asked = []
-    monkeypatch.setattr(noise, "laplace", lambda _w, size, b: asked.append((size, b)) or np.zeros(size, np.int64))
-    monkeypatch.setattr(randomized_choice, "uniform", lambda *_: np.array([0]))
-    assert private_selection.noisy_max(Secret.for_testing(1).words(), [1, 7], epsilon=0.5, sensitivity=3) == 1
+
+    class Noted(Words):
+        __slots__ = ()
+
+        def laplace(self, size, laplace_scale):
+            return asked.append((size, laplace_scale)) or np.zeros(size, np.int64)
+
+    assert Noted(bytes(32)).select([1, 7], epsilon=0.5, sensitivity=3, method="noisy-max") == 1
     assert asked == [(2, 12.0)]

@@ -1,6 +1,7 @@
 """Exactness of randomized response: thresholds against ball arithmetic, ties, rejection, laws, limits."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sfumato.errors import ParameterError
 from sfumato.numerics.balls import precision
 from sfumato.randomness import randomized_choice
 from sfumato.randomness.secret import Secret
-from support.evidence import ALPHA
+from support.evidence import ALPHA, agrees
 
 TESTING = Secret.for_testing(4)
 
@@ -185,3 +186,18 @@ def test_a_coin_is_1_for_exactly_as_many_leading_bits_as_its_steps():
 
     for steps in range(9):
         assert randomized_choice.coins(Every(), np.full(8, steps), 3).sum() == steps
+
+
+# ---- geometric numbers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("word", "zeros"), [(1, 0), (2, 1), (-(2**62), 62), (-(2**63), 63), (0, 0), (-1, 0), (12, 2)])
+def test_a_geometric_number_counts_the_low_zeros_of_a_word(word, zeros):
+    assert randomized_choice.geometric(SimpleNamespace(draw=lambda _: np.array([word]))) == zeros
+
+
+def test_geometric_numbers_have_the_stated_probabilities():
+    words = TESTING.words("geometric")
+    drawn = np.array([words.geometric() for _ in range(20_000)])
+    for number in range(4):
+        assert agrees((drawn == number).astype(float), 2.0 ** -(number + 1))

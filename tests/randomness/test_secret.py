@@ -10,6 +10,7 @@ from sfumato.errors import ParameterError
 from sfumato.pipeline.release import release_to
 from sfumato.randomness.secret import Secret, Words, public_words
 from support.spending import ROWS, SCHEMA, SKETCH, made, pure, states
+from support.twins import always, secret_of
 
 TESTING = Secret.for_testing(7)
 BLOCK = np.arange(12, dtype=np.int64).reshape(3, 4)
@@ -103,6 +104,14 @@ KEY = bytes(32)
 def test_nobody_makes_a_protected_secret_of_a_chosen_key(trick):
     with pytest.raises((ParameterError, TypeError, AttributeError)):
         trick()
+
+
+def test_a_subclass_is_never_protected_since_its_words_may_be_others():
+    for broken in (secret_of(always(0)), type(secret_of(always(0))).fresh()):
+        assert not broken.protected
+        assert not broken.announced(lambda: None).protected
+        assert broken.announced(lambda: None).twin().words("a").laplace(3, 9.0).tolist() == [0, 0, 0]
+    assert Secret.fresh().protected
 
 
 @pytest.mark.parametrize("made", [Secret.fresh(), TESTING, TESTING.announced(lambda: None), Secret.unprotected(KEY)])

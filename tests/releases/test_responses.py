@@ -17,12 +17,12 @@ from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Composed, Pure, Response, Responses
-from sfumato.randomness import randomized_choice
-from sfumato.randomness.secret import Secret
+from sfumato.randomness.secret import Secret, Words
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.tables.blocks import TableRows
 from sfumato.tables.schema import Category, Flag, Id, Real, Schema
 from sfumato.tables.sources import open_table
+from support.twins import secret_of
 
 FLAGS = Schema([Flag("a"), Flag("b"), Flag("c")])
 TINY = Schema([Flag("a"), Category("b", ["x", "y", "z"], missing="x"), Category("c", ["u", "v"])])
@@ -48,8 +48,8 @@ class Blocks:
         return (function(at(i), block) for i, block in enumerate(self.blocks))
 
 
-def run(prepared, level, *blocks, seed=1, position=None):
-    published = prepared.run(Blocks(*blocks, position=position), level, Secret.for_testing(seed))
+def run(prepared, level, *blocks, seed=1, position=None, words=Words):
+    published = prepared.run(Blocks(*blocks, position=position), level, secret_of(words, seed))
     assert published.matrix is None
     return np.concatenate(list(published.blocks), axis=1)
 
@@ -168,14 +168,14 @@ def scores(outputs, first, second):
     return ((outputs == first).sum(axis=0) - (outputs == second).sum(axis=0)).astype(float)
 
 
-def refuted(prepared, level, first, second, epsilon, count=100_000):
+def refuted(prepared, level, first, second, epsilon, count=100_000, words=Words):
     """Whether many records with one truth, and as many with another, refute the claim."""
     schema = prepared.schema
     delta = prepared.guarantee.delta
     sides = []
     for seed, row in enumerate((first, second)):
         block = np.tile(encoded(schema, [row]), (1, count))
-        sides.append(scores(run(prepared, level, block, seed=seed), first, second))
+        sides.append(scores(run(prepared, level, block, seed=seed, words=words), first, second))
     found = lower_bound(*sides, delta=delta, confidence=1 - 1e-6)
     assert found.epsilon > 0.2 * epsilon, found
     return found.refutes(epsilon)
@@ -199,14 +199,21 @@ def test_audits_pass_and_a_doubled_epsilon_is_caught(case):
     assert refuted(prepared, level / 2, first, second, 1.5)
 
 
-def test_a_category_answered_as_if_it_had_two_values_is_caught(monkeypatch):
+class AsIfTwo(Words):
+    """Tells the truth as often as if there were one other answer."""
+
+    __slots__ = ()
+
+    def respond(self, codes, categories, epsilon):
+        return super().respond(codes, categories, epsilon + math.log(categories - 1))
+
+
+def test_a_category_answered_as_if_it_had_two_values_is_caught():
     promise, schema, first, second = AUDITS["category"]
     prepared = RandomizedResponse().prepare(schema, Guarantee(epsilon=1.5, **promise))
     level = calibrate(prepared, prepared.guarantee).level
     assert not refuted(prepared, level, first, second, 1.5)
-    honest = randomized_choice.threshold_bits
-    monkeypatch.setattr(randomized_choice, "threshold_bits", lambda _m, epsilon, turn: honest(2, epsilon, turn))
-    assert refuted(prepared, level, first, second, 1.5)
+    assert refuted(prepared, level, first, second, 1.5, words=AsIfTwo)
 
 
 def test_a_record_answered_with_the_whole_epsilon_in_every_column_is_caught():

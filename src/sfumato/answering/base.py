@@ -183,7 +183,7 @@ class Noises(Live):
     def added(self, stage: str, exact: Integers, laplace_scale: float, question: bytes = b"") -> Integers:
         """Integers with noise. ``stage`` is one or two words for what they are."""
         words = self.words(stage, laplace_scale.hex(), exact, question)
-        return exact + noise.laplace(words, exact.size, laplace_scale)
+        return exact + words.laplace(exact.size, laplace_scale)
 
     def words(self, stage: str, options: str, exact: Integers, question: bytes = b"") -> Words:
         """The stream of the next step."""

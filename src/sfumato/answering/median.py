@@ -330,12 +330,12 @@ class Agreeing(Live):
     def _threshold(self, question: bytes = b"") -> float:
         """3/4 + j gamma, j with probability in proportion to 2^-j.
 
-        That is the law of the remainder of how many bits of a word are 0 before its first 1; but for a word of zeros.
+        That is the law of the remainder of a geometric number.
         """
         gamma = min(_SPAN, 4 * self._scales.query * 2.0**-BITS)
         most = math.floor(_SPAN / gamma)
-        word = int(self._noises.words("edge of agreement", "", np.zeros(1, np.int64), question).draw(1)[0])
-        return _LOW + gamma * (min(63, (word & -word).bit_length() - 1) % (most + 1) if word else 0)
+        words = self._noises.words("edge of agreement", "", np.zeros(1, np.int64), question)
+        return _LOW + gamma * (words.geometric() % (most + 1))
 
     def _median(self, votes: Integers) -> float:
         """The lower median of the candidates' answers, in rows."""

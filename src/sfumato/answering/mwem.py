@@ -37,7 +37,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Laplace, Loss, Pure
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
-from sfumato.randomness import private_selection
 from sfumato.randomness.private_selection import Method, laplace_scale
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
@@ -151,9 +150,7 @@ class PreparedMWEM:
         """The place of a partition that is answered badly. Guarantee: Pure(parts.selecting), as stated at the top."""
         scores = self.scores(exact, weights, parts)
         words = noises.words("selected partition", float(parts.selecting).hex(), scores)
-        return private_selection.select(
-            words, scores, epsilon=parts.selecting, sensitivity=self.score_move, method=self.recipe.selection
-        )
+        return words.select(scores, epsilon=parts.selecting, sensitivity=self.score_move, method=self.recipe.selection)
 
     def scores(self, exact: Integers, weights: Floats, parts: Parts) -> Integers:
         """How badly each partition is answered, less how badly noise would answer it."""

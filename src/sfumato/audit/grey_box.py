@@ -86,7 +86,7 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     )
     recorded = Tape(settle=not alone)
     replayed = recorded.replay(settle=not alone)
-    with recorder.running(), tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place:
         runs = (first, recorded), (second, replayed)
         one, two = (_observed(prepared, data, Path(place) / "release", recorder.secret(tape)) for data, tape in runs)
     if one.error and one.error == two.error:

@@ -36,7 +36,7 @@ from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
-from sfumato.randomness import private_selection
+from sfumato.randomness.private_selection import Method
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag
 from sfumato.tables.schema import Schema
@@ -54,13 +54,13 @@ def _scores(side: int, others: int = _OTHERS) -> list[int]:
     return [1, *[0] * others] if side == 0 else [0, *[1] * others]
 
 
-def selection(method: private_selection.Method, epsilon: float, *, forgotten: bool = False) -> Trial:
+def selection(method: Method, epsilon: float, *, forgotten: bool = False) -> Trial:
     """Selecting one of a few whose scores move against each other. ``forgotten``: the twin without its factor 2."""
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         words, scores = secret.words("audit selection"), _scores(side)
         draw = functools.partial(
-            private_selection.select, words, scores, epsilon=epsilon, sensitivity=1, monotone=forgotten, method=method
+            words.select, scores, epsilon=epsilon, sensitivity=1, monotone=forgotten, method=method
         )
         return np.array([float(draw() == 0) for _ in range(count)])
 
@@ -218,9 +218,8 @@ def _recorded(tables: tuple[Integers, Integers], run: Callable[[Integers, Secret
     """The draws of a run on two histograms, the second with the outcomes of the first."""
     tape = Tape()
     again = tape.replay()
-    with recorder.running():
-        for table, secret in zip(tables, (recorder.secret(tape), recorder.secret(again)), strict=True):
-            run(table, secret)
+    for table, secret in zip(tables, (recorder.secret(tape), recorder.secret(again)), strict=True):
+        run(table, secret)
     assert not again.faults, again.faults
     return [(draw, again.draws[key]) for key, draw in tape.draws.items()]
 

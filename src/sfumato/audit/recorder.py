@@ -5,37 +5,45 @@ on other data meets the same noise. Replaying: each draw gives what makes its ou
 recorded outcome less what is fed now; the recorded answers; the recorded choice). So whatever a mechanism publishes by
 way of its noise alone comes out the same to the bit, and every difference is something else that depends on the data.
 
-Nothing of this can touch a real release: the functions that draw are replaced while a tape runs, but only streams that
-come from a tape's own secret, which is a testing twin and marked as such, are treated differently.
+A tape is a secret that hands out streams which record, so nothing is replaced, and no other stream is touched. What
+it sees, of a run in the threads of one process:
+
+- each draw of noise, answer or choice, in ``Tape.draws``. A replay settles these, and no others;
+- each draw that protects nothing by itself (coins, uniform and geometric numbers, normal doubles, keys), in
+  ``Tape.beside``. A replay gives what the words say, so data that show through them show in what is published;
+- words that were taken in any other way, as a fault: nobody can say what they are for.
+
+Nothing of this can touch a real release: the secret is a testing one, and marked as such.
 """
 
-import contextlib
+import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Literal, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from sfumato.numerics.types import Integers
-from sfumato.randomness import noise, private_selection, randomized_choice
+from sfumato.errors import ParameterError
+from sfumato.numerics.types import Floats, Integers
 from sfumato.randomness.secret import Context, Secret, Words
 
-Law = Literal["laplace", "gaussian", "response", "choice", "flips"]
+Law = Literal["laplace", "gaussian", "response", "choice", "flips", "coins", "uniform", "geometric", "normals", "key"]
 Place = tuple[str, ...]
+Result = TypeVar("Result")
 
-_patching = threading.RLock()
+_NOTHING = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """One draw of noise.
+    """One draw.
 
     place    : the parameters and positions that its stream belongs to; the first word names the mechanism's stage.
     scale    : of the noise in steps; the epsilon of an answer; the rate of a choice, or of permute-and-flip's coins.
-    options  : how many answers there are, or the bits of a choice's scores.
-    fed      : the integers that got the noise, were answered, or were the scores.
-    came     : what came of them.
+    options  : how many answers or numbers there are, or the bits of a choice's scores or of a coin.
+    fed      : the integers that got the noise, were answered, were the scores, or the weights of coins.
+    came     : what came of them; nothing of normal doubles and keys.
     """
 
     place: Place
@@ -46,19 +54,25 @@ class Draw:
     came: Integers
 
     @property
-    def kind(self) -> tuple[Law, float, int, tuple[int, ...]]:
+    def kind(self) -> tuple[Law, float, int, tuple[int, ...], tuple[int, ...]]:
         """What must not depend on the data."""
-        return self.law, self.scale, self.options, self.fed.shape
+        return self.law, self.scale, self.options, self.fed.shape, self.came.shape
+
+
+Draws = dict[tuple[Place, int], Draw]
 
 
 @dataclass(slots=True, eq=False)
 class Tape:
-    """Draws by the place of their stream and their number within it; ``faults`` is what a replay met beside them.
+    """Draws by the place of their stream and their number within it; ``faults`` is what a run met beside them.
 
+    draws  : noise, answers and choices, which protect what was fed to them.
+    beside : all other draws.
     settle : whether a replay makes every outcome the recorded one. Otherwise the noise alone is the same.
     """
 
-    draws: dict[tuple[Place, int], Draw] = field(default_factory=dict)
+    draws: Draws = field(default_factory=dict)
+    beside: Draws = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     settle: bool = True
     source: "Tape | None" = None
@@ -77,26 +91,38 @@ class Tape:
             self._streams.add(place)
 
     def noted(self, draw: Draw, number: int) -> Integers:
-        """Keep a draw; what shall come of it."""
-        came = draw.came if self.source is None else self._recorded(draw, number)
+        """Keep a draw that protects; what shall come of it."""
+        recorded = self._recorded(draw, number, None if self.source is None else self.source.draws)
+        came = draw.came if recorded is None or not self.settle else recorded.came
         with self._lock:
             self.draws[draw.place, number] = Draw(draw.place, draw.law, draw.scale, draw.options, draw.fed, came)
         return came
 
-    def _recorded(self, draw: Draw, number: int) -> Integers:
-        assert self.source is not None
-        recorded = self.source.draws.get((draw.place, number))
+    def noted_beside(self, draw: Draw, number: int) -> None:
+        """Keep any other draw. What came of it stays."""
+        self._recorded(draw, number, None if self.source is None else self.source.beside)
+        with self._lock:
+            self.beside[draw.place, number] = draw
+
+    def _recorded(self, draw: Draw, number: int, draws: Draws | None) -> Draw | None:
+        """The same draw of the recorded run."""
+        if draws is None:
+            return None
+        recorded = draws.get((draw.place, number))
         if recorded is None or recorded.kind != draw.kind:
             what = "was not there before" if recorded is None else "had another law, scale or size before"
             with self._lock:
-                self.faults.append(f"a draw of {draw.law} noise for {stage(draw)!r} {what}")
-            return draw.came
-        return recorded.came if self.settle else draw.came
+                self.faults.append(f"a draw of {draw.law} for {stage(draw)!r} {what}")
+            return None
+        return recorded
 
     def missing(self) -> list[str]:
         """Draws of the recorded run that this one did not make."""
-        gone = [] if self.source is None else [d for key, d in self.source.draws.items() if key not in self.draws]
-        return [f"a draw of {draw.law} noise for {stage(draw)!r} is no longer there" for draw in gone]
+        if self.source is None:
+            return []
+        both = (self.source.draws, self.draws), (self.source.beside, self.beside)
+        gone = [draw for before, now in both for key, draw in before.items() if key not in now]
+        return [f"a draw of {draw.law} for {stage(draw)!r} is no longer there" for draw in gone]
 
 
 def stage(draw: Draw) -> str:
@@ -104,30 +130,114 @@ def stage(draw: Draw) -> str:
     return " ".join(draw.place[0].split(" ")[:2])
 
 
-class _Stream:
-    """Words of one place that remember what they are for; a duck of ``Words``."""
+class TapeWords(Words):
+    """Words of one place that tell a tape of every draw, and what it is for."""
 
-    def __init__(self, words: Words, tape: Tape, place: Place, integers: Integers | None) -> None:
-        self.words, self.tape, self.place = words, tape, place
+    __slots__ = ("_column", "_inside", "_integers", "_number", "_tape", "place")
+
+    def __init__(self, key: bytes, tape: Tape, place: Place, integers: Integers | None) -> None:
+        super().__init__(key)
+        self._tape, self.place = tape, place
         self._integers = None if integers is None else np.atleast_2d(integers).copy()
-        self._column = self.number = 0
+        self._column = self._number = 0
+        self._inside = False
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.words, name)
+    def fill(self, out: Integers) -> None:
+        """The next words; a fault, unless they are for a draw."""
+        self._check_inside()
+        super().fill(out)
 
-    def fed(self, size: int) -> Integers:
+    def more(self, word: int, turn: int) -> int:
+        """Further bits; a fault, unless they are for a draw."""
+        self._check_inside()
+        return super().more(word, turn)
+
+    def laplace(self, size: int, laplace_scale: float) -> Integers:
+        """On the tape."""
+        return self._added("laplace", size, laplace_scale, self._within(super().laplace, size, laplace_scale))
+
+    def gaussian(self, size: int, scale: float) -> Integers:
+        """On the tape."""
+        return self._added("gaussian", size, scale, self._within(super().gaussian, size, scale))
+
+    def respond(self, codes: Integers, categories: int, epsilon: float) -> Integers:
+        """On the tape."""
+        answers = self._within(super().respond, codes, categories, epsilon)
+        return self._settled("response", epsilon, categories, np.array(codes), answers)
+
+    def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+        """On the tape."""
+        chosen = self._within(functools.partial(super().choose, bits=bits), scores, rate)
+        return int(self._settled("choice", rate, bits, np.array(scores, np.int64), np.array([chosen]))[0])
+
+    def flip(self, scores: Sequence[int], rate: float) -> int:
+        """On the tape."""
+        chosen = self._within(super().flip, scores, rate)
+        return int(self._settled("flips", rate, 0, np.array(scores, np.int64), np.array([chosen]))[0])
+
+    def coins(self, steps: Integers, bits: int) -> Integers:
+        """Beside the noise."""
+        tossed = self._within(super().coins, steps, bits)
+        self._beside("coins", bits, np.array(steps), tossed)
+        return tossed
+
+    def uniform(self, size: int, count: int) -> Integers:
+        """Beside the noise."""
+        drawn = self._within(super().uniform, size, count)
+        self._beside("uniform", count, _NOTHING, drawn)
+        return drawn
+
+    def geometric(self) -> int:
+        """Beside the noise."""
+        drawn = self._within(super().geometric)
+        self._beside("geometric", 1, _NOTHING, np.array([drawn]))
+        return drawn
+
+    def normals(self, size: int) -> Floats:
+        """Beside the noise."""
+        self._beside("normals", size, _NOTHING, _NOTHING)
+        return self._within(super().normals, size)
+
+    def key(self) -> bytes:
+        """Beside the noise."""
+        self._beside("key", 1, _NOTHING, _NOTHING)
+        return self._within(super().key)
+
+    def _within(self, draw: Callable[..., Result], *given: object) -> Result:
+        """What a draw gives; the words that it takes are its own."""
+        self._inside = True
+        try:
+            return draw(*given)
+        finally:
+            self._inside = False
+
+    def _check_inside(self) -> None:
+        if not self._inside:
+            name = self.place[0].split(" ")[0]
+            self._tape.faults.append(f"words of {name!r} are taken raw: what they are for is not on the tape")
+
+    def _fed(self, size: int) -> Integers:
         """The integers of the next ``size`` draws: the next columns of what the stream belongs to."""
         if self._integers is None or size % max(1, len(self._integers)):
-            self.tape.faults.append(f"noise of {self.place[0].split(' ')[0]!r} is drawn for no known integers")
+            self._tape.faults.append(f"noise of {self.place[0].split(' ')[0]!r} is drawn for no known integers")
             return np.zeros(size, np.int64)
         first = self._column
         self._column += size // max(1, len(self._integers))
         return self._integers[:, first : self._column].ravel()
 
-    def settled(self, law: Law, scale: float, options: int, fed: Integers, came: Integers) -> Integers:
+    def _added(self, law: Law, size: int, scale: float, drawn: Integers) -> Integers:
+        """Noise for the next integers."""
+        fed = self._fed(size)
+        return self._settled(law, scale, 0, fed, fed + drawn) - fed
+
+    def _settled(self, law: Law, scale: float, options: int, fed: Integers, came: Integers) -> Integers:
         """Tell the tape; what shall come."""
-        self.number += 1
-        return self.tape.noted(Draw(self.place, law, scale, options, fed, came), self.number)
+        self._number += 1
+        return self._tape.noted(Draw(self.place, law, scale, options, fed, came), self._number)
+
+    def _beside(self, law: Law, options: int, fed: Integers, came: Integers) -> None:
+        self._number += 1
+        self._tape.noted_beside(Draw(self.place, law, 0.0, options, fed, came), self._number)
 
 
 class TapeSecret(Secret):
@@ -142,70 +252,20 @@ class TapeSecret(Secret):
         arrays = [part for part in context if isinstance(part, np.ndarray)]
         place = tuple(str(part) for part in plain)
         self.tape.opened(place)
-        stream = _Stream(Secret.words(self, *plain), self.tape, place, arrays[-1] if arrays else None)
-        return cast("Words", stream)
+        return TapeWords(self._stream_key(*plain), self.tape, place, arrays[-1] if arrays else None)
+
+    def _same(self, *, protected: bool, before: Callable[[], None] | None) -> Self:
+        made = super()._same(protected=protected, before=before)
+        made.tape = self.tape
+        return made
+
+    def __reduce__(self) -> NoReturn:
+        """Refused: what other processes draw would not be on the tape."""
+        raise ParameterError("a recorded run stays in one process: use engine='local'")
 
 
 def secret(tape: Tape, seed: int = 1) -> TapeSecret:
-    """The secret that a recorded run is given; ``running`` must be entered around it."""
+    """The secret that a recorded run is given."""
     made = TapeSecret.for_testing(seed)
     made.tape = tape
     return made
-
-
-@contextlib.contextmanager
-def running() -> Iterator[None]:
-    """While it lasts, draws from a tape's streams are told to the tape; all other streams are drawn from as ever."""
-    with _patching:
-        honest = noise.laplace, noise.gaussian, randomized_choice.respond, randomized_choice.choose
-        coins = private_selection.permute_and_flip
-        noise.laplace, noise.gaussian = _added("laplace", honest[0]), _added("gaussian", honest[1])
-        randomized_choice.respond, randomized_choice.choose = _responding(honest[2]), _choosing(honest[3])
-        private_selection.permute_and_flip = _flipping(coins)
-        try:
-            yield
-        finally:
-            noise.laplace, noise.gaussian, randomized_choice.respond, randomized_choice.choose = honest
-            private_selection.permute_and_flip = coins
-
-
-def _added(law: Law, honest: Any) -> Any:
-    def draw(words: Any, size: int, scale: float) -> Integers:
-        if not isinstance(words, _Stream):
-            return cast("Integers", honest(words, size, scale))
-        drawn, fed = honest(words.words, size, scale), words.fed(size)
-        return words.settled(law, scale, 0, fed, fed + drawn) - fed
-
-    return draw
-
-
-def _responding(honest: Any) -> Any:
-    def respond(words: Any, codes: Integers, categories: int, epsilon: float) -> Integers:
-        if not isinstance(words, _Stream):
-            return cast("Integers", honest(words, codes, categories, epsilon))
-        answers = honest(words.words, codes, categories, epsilon)
-        return words.settled("response", epsilon, categories, np.array(codes), answers)
-
-    return respond
-
-
-def _choosing(honest: Any) -> Any:
-    def choose(words: Any, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
-        if not isinstance(words, _Stream):
-            return cast("int", honest(words, scores, rate, bits=bits))
-        chosen = np.array([honest(words.words, scores, rate, bits=bits)])
-        return int(words.settled("choice", rate, bits, np.array(scores, np.int64), chosen)[0])
-
-    return choose
-
-
-def _flipping(honest: Any) -> Any:
-    def flip(words: Any, scores: Any, *, epsilon: float, sensitivity: int, monotone: bool = False) -> int:
-        terms = {"epsilon": epsilon, "sensitivity": sensitivity, "monotone": monotone}
-        if not isinstance(words, _Stream):
-            return cast("int", honest(words, scores, **terms))
-        chosen = np.array([honest(words.words, scores, **terms)])
-        rate = private_selection._rate(epsilon, sensitivity, monotone)
-        return int(words.settled("flips", rate, 0, np.array(scores, np.int64), chosen)[0])
-
-    return flip

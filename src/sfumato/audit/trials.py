@@ -30,11 +30,10 @@ from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeRespon
 from sfumato.mechanisms.graph_sketch import GraphSketch, PreparedGraphSketch
 from sfumato.mechanisms.responses import PreparedResponses
 from sfumato.mechanisms.sketch import PreparedSketch
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.projection import Projection
-from sfumato.randomness import noise, randomized_choice
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.edges import open_edges
 from sfumato.tables.schema import Schema
@@ -83,11 +82,6 @@ def of_prepared(prepared: Prepared, level: float, method: Method | None = None) 
     if method == "draws":
         return of_draws(prepared.guarantee, recorded_pair(prepared, level, searched_pair(prepared, level)))
     return _closed(prepared, level)
-
-
-def of_pair(prepared: Prepared, level: float, pair: Pair) -> Trial:
-    """The trial of the draws of a prepared mechanism on two given encoded tables (columns, rows)."""
-    return of_draws(prepared.guarantee, recorded_pair(prepared, level, pair))
 
 
 @functools.singledispatch
@@ -155,18 +149,22 @@ def fresh_rows(guarantee: Guarantee, law: str, dimension: int, level: float) -> 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         seed = int(secret.words("audit projection").draw(1)[0]) & ((1 << 62) - 1)
         tall = Projection(family="gaussian", dim_in=count, dim_out=dimension, seed=seed).draw()
-        words, draw = secret.words("audit noise"), noise.laplace if law == "laplace" else noise.gaussian
+        words = secret.words("audit noise")
         moved = np.rint(np.asarray(tall.values).T * (tall.factor * steps))
-        drawn = draw(words, moved.size, level * steps).reshape(moved.shape)
+        drawn = _noise(words, law, moved.size, level * steps).reshape(moved.shape)
         return _ratio(law, drawn + (moved if side == 0 else 0.0), [moved, np.zeros((1, 1))], level * steps)
 
     return Trial(guarantee, "draws", sample, _CELLS // (4 * dimension))
 
 
+def _noise(words: Words, law: str, size: int, scale: float) -> Integers:
+    return words.laplace(size, scale) if law == "laplace" else words.gaussian(size, scale)
+
+
 def _keys(secret: Secret, count: int) -> list[Secret]:
     """A key for each of many runs; testing keys, since nothing of them is ever published."""
     words = secret.words("audit keys").draw(4 * count)
-    return [Secret.unprotected(words[4 * i : 4 * i + 4].tobytes()) for i in range(count)]
+    return [secret.unprotected(words[4 * i : 4 * i + 4].tobytes()) for i in range(count)]
 
 
 @_closed.register
@@ -228,7 +226,7 @@ def _(prepared: PreparedScatterSketch, level: float) -> Trial:
         rows = out[: each * count * len(form)].reshape(-1, len(form))
         scores = np.einsum("ij,jk,ik->i", rows, form, rows).reshape(count, each).sum(axis=1)
         if prepared.counted:
-            drawn = counts[side] + noise.laplace(secret.words("audit"), count, prepared._count_scale)[None]
+            drawn = counts[side] + secret.words("audit").laplace(count, prepared._count_scale)[None]
             scores += _ratio("laplace", drawn, [np.full((1, 1), float(c)) for c in counts], prepared._count_scale)
         return np.asarray(scores)
 
@@ -275,20 +273,20 @@ def _redrawn_noise(words: Words, one: Draw, two: Draw, some: Any, side: int, cou
     """Noise of the draw's law and scale about the integers of one side."""
     centres = [np.asarray(draw.fed.ravel()[some], float)[:, None] for draw in (one, two)]
     size = count * len(centres[0])
-    drawn = (noise.laplace if one.law == "laplace" else noise.gaussian)(words, size, one.scale)
+    drawn = _noise(words, one.law, size, one.scale)
     return _ratio(one.law, drawn.reshape(-1, count) + centres[side], centres, one.scale)
 
 
 def _redrawn_answers(words: Words, one: Draw, two: Draw, some: Any, side: int, count: int) -> Floats:
     truths = [draw.fed.ravel()[some] for draw in (one, two)]
     asked = np.repeat(truths[side][:, None], count, axis=1)
-    return one.scale * _agreement(randomized_choice.respond(words, asked, one.options, one.scale), *truths)
+    return one.scale * _agreement(words.respond(asked, one.options, one.scale), *truths)
 
 
 def _redrawn_choice(words: Words, one: Draw, two: Draw, some: Any, side: int, count: int) -> Floats:
     del some
     scores = [draw.fed.tolist() for draw in (one, two)]
-    drawn = [randomized_choice.choose(words, scores[side], one.scale, bits=one.options) for _ in range(count)]
+    drawn = [words.choose(scores[side], one.scale, bits=one.options) for _ in range(count)]
     chances = [one.scale * np.array(s, float) * 2.0**-one.options for s in scores]
     log_chances = [c - np.logaddexp.reduce(c) for c in chances]
     return np.asarray((log_chances[0] - log_chances[1])[drawn])

@@ -104,10 +104,9 @@ def recorded_pair(prepared: Prepared, level: float, pair: Pair) -> list[tuple[Dr
     """The draws of two runs with the same outcomes, side by side."""
     tape = Tape()
     again = tape.replay()
-    with recorder.running():
-        for table, secret in zip(pair, (recorder.secret(tape), recorder.secret(again)), strict=True):
-            for _ in prepared.run(Copies(table), level, secret).blocks:
-                pass
+    for table, secret in zip(pair, (recorder.secret(tape), recorder.secret(again)), strict=True):
+        for _ in prepared.run(Copies(table), level, secret).blocks:
+            pass
     assert not again.faults, again.faults
     return [(draw, again.draws[key]) for key, draw in tape.draws.items()]
 

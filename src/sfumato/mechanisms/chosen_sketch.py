@@ -27,7 +27,6 @@ from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Loss, Pure
-from sfumato.randomness import randomized_choice
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -99,7 +98,7 @@ class PreparedChoice:
         scores = rows.sum(self._scorer(level))
         parameters = f"dimension {self.recipe!r} {self.guarantee!r} {self.schema.digest}"
         rate = math.nextafter(self.recipe.choice / (2 * self.guarantee.group), 0.0)
-        return randomized_choice.choose(secret.words(parameters, 0, scores), scores.tolist(), rate, bits=_FINEST)
+        return secret.words(parameters, 0, scores).choose(scores.tolist(), rate, bits=_FINEST)
 
     def _scorer(self, level: float) -> Callable[[int, Floats], Integers]:
         """From a block to the summed scores of its pairs, in units of 2^-20."""

@@ -37,8 +37,6 @@ from sfumato.numerics.types import Floats
 from sfumato.privacy.calibration import replaced_guess
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Composed, Gaussian, Laplace, Loss
-from sfumato.randomness import noise
-from sfumato.randomness.idealized import normals
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -249,10 +247,10 @@ class PreparedScatterSketch:
             f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, *exact.halves
         )
         root = scipy.linalg.cholesky(self._scatter(exact) + facts["mechanism"]["ridge"] * np.eye(self.grid.half.size))
-        drawn, unit = normals(words, self.draws * len(root)).reshape(self.draws, -1), facts["lattice"]["unit"]
+        drawn, unit = words.normals(self.draws * len(root)).reshape(self.draws, -1), facts["lattice"]["unit"]
         values = np.rint(drawn @ root / unit).ravel() * unit
         if self.counted:
-            values = np.append(values, count + noise.laplace(words, 1, self._count_scale))
+            values = np.append(values, count + words.laplace(1, self._count_scale))
         return Published(facts, ("value",), iter([values[None]]), by_record=False)
 
     def _scatter(self, exact: Total) -> Floats:

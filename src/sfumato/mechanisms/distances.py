@@ -245,14 +245,14 @@ class PreparedDistances:
     def _blocks(self, table: Floats, scale: float, secret: Secret) -> Iterator[Floats]:
         count = table.shape[1]
         shift, unit = self.shift(count), self.unit(count)
-        draw = noise.laplace if self.recipe.order == 1 else noise.gaussian
         parameters = f"distances {self.recipe!r} {self.guarantee!r} {scale.hex()} {shift} {count} {self.schema.digest}"
         for start, triangles in _triangles(table):
             noisy = []
             for i, exact in enumerate(triangles, start):
                 integers = lattice.coarsen(exact, shift)
                 words = secret.words(parameters, i, integers)
-                noisy.append(integers + draw(words, integers.size, scale))
+                draw = words.laplace if self.recipe.order == 1 else words.gaussian
+                noisy.append(integers + draw(integers.size, scale))
             yield np.concatenate(noisy)[None, :] * unit
 
 

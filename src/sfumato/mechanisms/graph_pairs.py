@@ -119,10 +119,11 @@ class PreparedEdgeNoise:
         return Published(self.facts(level, graph), ("weight",), self._blocks(graph, scale, secret), by_record=False)
 
     def _blocks(self, graph: Graph, scale: float, secret: Secret) -> Iterator[NDArray[np.float64]]:
-        draw = noise.laplace if self.recipe.noise == "laplace" else noise.gaussian
         parameters = f"edge noise {self.recipe!r} {self.guarantee!r} {graph.vertices} {scale.hex()}"
         for position, exact in triangle(graph):
-            noisy = exact + draw(secret.words(parameters, position, exact), exact.size, scale)
+            words = secret.words(parameters, position, exact)
+            draw = words.laplace if self.recipe.noise == "laplace" else words.gaussian
+            noisy = exact + draw(exact.size, scale)
             yield np.asarray(noisy[None] * np.float64(_STEP))
 
     def facts(self, level: float, graph: Graph) -> Manifest:
@@ -194,13 +195,11 @@ class PreparedEdgeResponse:
         parameters = f"{recipe} {self.guarantee!r} {graph.vertices} {epsilon.hex()}"
         for position, steps in triangle(graph):
             if weighted:
-                bits = randomized_choice.coins(
-                    secret.words(f"edge rounding {parameters}", position, steps), steps, INPUT_BITS
-                )
+                bits = secret.words(f"edge rounding {parameters}", position, steps).coins(steps, INPUT_BITS)
             else:
                 bits = (steps >= 1 << (INPUT_BITS - 1)).astype(np.int64)
             words = secret.words(f"edge response {parameters}", position, bits)
-            yield randomized_choice.respond(words, bits, 2, epsilon).astype(np.int8)[None]
+            yield words.respond(bits, 2, epsilon).astype(np.int8)[None]
 
     def facts(self, level: float, graph: Graph, *, weighted: bool) -> Manifest:
         """What the manifest says of a run at this level."""

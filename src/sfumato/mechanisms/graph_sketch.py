@@ -30,7 +30,6 @@ from sfumato.mechanisms.base import FROM_DATA, Published
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Loss
-from sfumato.randomness.idealized import normals
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.edges import LARGEST_VERTICES, Graph, gather
@@ -171,7 +170,7 @@ class PreparedGraphSketch:
 
     def _stream(self, graph: Graph, weight: float, secret: Secret) -> "_Stream":
         parameters = f"graph sketch {self.recipe!r} {self.guarantee!r} {graph.vertices} {weight.hex()}"
-        content = secret.words(parameters, graph.codes, graph.steps.astype(np.int64)).draw(4).tobytes()
+        content = secret.words(parameters, graph.codes, graph.steps.astype(np.int64)).key()
         return functools.partial(_normals, secret, parameters, content)
 
     def facts(self, level: float, graph: Graph) -> Manifest:
@@ -213,7 +212,7 @@ _Stream = functools.partial[Floats]
 
 def _normals(secret: Secret, parameters: str, content: bytes, group: int, edges: int, size: int) -> Floats:
     """The normals of one group of sketch rows for the vertices (edges = -1) or for one block of edges."""
-    return normals(secret.words(parameters, content, group, edges), size)
+    return secret.words(parameters, content, group, edges).normals(size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class PreparedResponses:
             truth = response_law.codes(self.schema, block)
             words, out = secret.words(parameters, position, truth), np.empty(truth.shape, np.int32)
             for size in np.unique(sizes):
-                out[sizes == size] = randomized_choice.respond(words, truth[sizes == size], int(size), each)
+                out[sizes == size] = words.respond(truth[sizes == size], int(size), each)
             return out
 
         return Published(self.facts(level), tuple(f"r{i}" for i in range(sizes.size)), rows.map(one))

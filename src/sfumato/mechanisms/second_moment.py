@@ -357,9 +357,9 @@ class SecondMoment:
         parameters = f"second moment {kind} {self.guarantee!r} {scale.hex()} {self.shift}"
         words = secret.words(parameters, self.grid.schema.digest, triangle)
         if self.order == 1:
-            return triangle + noise.laplace(words, triangle.size, scale)
+            return triangle + words.laplace(triangle.size, scale)
         squares = int(self.kept[: self.dim].sum())
         off_diagonal = math.nextafter(scale / math.sqrt(2), math.inf)
         sizes = (squares, scale), (triangle.size - squares, off_diagonal)
-        drawn: Integers = np.concatenate([noise.gaussian(words, *size) for size in sizes])
+        drawn: Integers = np.concatenate([words.gaussian(*size) for size in sizes])
         return triangle + drawn

@@ -236,7 +236,6 @@ class PreparedSketch:
                 f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
                 "which no grid here can hold: choose an epsilon between 1e-5 and 1e9"
             )
-        draw = noise.laplace if self.order == 1 else noise.gaussian
         parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
         integers = _exact_rows(self.schema, self.projection, self.shift)
         unit, offset, precision = self.unit, self.offset[:, None], self.precision(level)
@@ -245,11 +244,12 @@ class PreparedSketch:
         def one(position: int, block: Any) -> NDArray[np.floating]:
             exact = integers(block)
             words = secret.words(parameters, position, exact)
+            draw = words.laplace if self.order == 1 else words.gaussian
             numbers = np.empty(exact.shape, precision)
             for start in range(0, exact.shape[1], records):  # a few at a time, while they are in the cache
                 some = slice(start, start + records)
                 steps = exact[:, some]
-                noisy = draw(words, steps.size, scale).reshape(steps.shape)
+                noisy = draw(steps.size, scale).reshape(steps.shape)
                 noisy += steps
                 made = noisy * unit
                 made += offset

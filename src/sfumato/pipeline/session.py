@@ -348,4 +348,4 @@ def _noisy(counts: Integers, predicates: Sequence[Predicate], b: float, charge: 
     """Counts with noise of a key that serves this batch alone; the ledger knows of it before it is drawn."""
     secret = Secret.fresh().announced(charge.draw)
     words = secret.words("counts", "laplace", repr(b), len(predicates), *(p.text for p in predicates), counts)
-    return [int(value) for value in counts + noise.laplace(words, counts.size, b)]
+    return [int(value) for value in counts + words.laplace(counts.size, b)]

@@ -14,7 +14,6 @@ import scipy
 from numpy.typing import NDArray
 
 from sfumato.numerics.types import Floats
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Words
 
 Matrix: TypeAlias = Any  # a dense array of doubles or a scipy.sparse.csr_array
@@ -127,7 +126,7 @@ def _fixed_sum(terms: Floats, axis: int) -> Floats:
 
 
 def _standard_normals(words: Words, rows: int, columns: int) -> Floats:
-    steps = noise.gaussian(words, rows * columns, 2.0**_GAUSSIAN_BITS).reshape(rows, columns)
+    steps = words.gaussian(rows * columns, 2.0**_GAUSSIAN_BITS).reshape(rows, columns)
     return np.asarray(steps * 2.0**-_GAUSSIAN_BITS, np.float64)
 
 

@@ -11,13 +11,13 @@ import math
 import numpy as np
 
 from sfumato.numerics.types import Floats
-from sfumato.randomness.secret import Words
+from sfumato.randomness.stream import Stream
 
 _CHUNK = 1 << 14  # words at a time: the working set stays in a core's own cache
 _TO_UNIT = 2.0**-53
 
 
-def normals(words: Words, size: int) -> Floats:
+def normals(words: Stream, size: int) -> Floats:
     """``size`` standard normal doubles by Box and Muller from 53-bit uniforms in (0, 1); largest 8.6 in size."""
     out = np.empty(size + size % 2)
     buffer = np.empty(_CHUNK, np.uint64)

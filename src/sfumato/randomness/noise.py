@@ -42,7 +42,7 @@ from sfumato import check
 from sfumato.errors import SfumatoError
 from sfumato.numerics.balls import precision
 from sfumato.numerics.types import Floats, Integers
-from sfumato.randomness.secret import Words
+from sfumato.randomness.stream import Stream
 
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-10, 2.0**40
 _LARGEST_DRAW = 1 << 61
@@ -58,7 +58,7 @@ _ASSUMED_ERROR = 2.0**-49
 _MEASURING = threading.Lock()
 
 
-def laplace(words: Words, size: int, laplace_scale: float) -> Integers:
+def laplace(words: Stream, size: int, laplace_scale: float) -> Integers:
     """``size`` independent draws of floor(eta + 1/2), eta ~ Laplace(laplace_scale), in lattice steps."""
     laplace_scale = _check(size, laplace_scale=laplace_scale)
     out = np.empty(size, np.int64)
@@ -71,7 +71,7 @@ def laplace(words: Words, size: int, laplace_scale: float) -> Integers:
     return out
 
 
-def gaussian(words: Words, size: int, scale: float) -> Integers:
+def gaussian(words: Stream, size: int, scale: float) -> Integers:
     """``size`` independent draws of floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
     scale = _check(size, scale=scale)
     out = np.empty(size, np.int64)
@@ -85,7 +85,7 @@ def gaussian(words: Words, size: int, scale: float) -> Integers:
     return out
 
 
-def _more(words: Words, first: int, i: int, turn: int) -> int:
+def _more(words: Stream, first: int, i: int, turn: int) -> int:
     return words.more(first + i, turn)
 
 

@@ -30,7 +30,7 @@ import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from flint import arb
@@ -39,16 +39,33 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.balls import precision
-from sfumato.randomness import noise, randomized_choice
-from sfumato.randomness.secret import Words
+from sfumato.numerics.types import Integers
+from sfumato.randomness import randomized_choice
+from sfumato.randomness.stream import Stream
 
 Method = Literal["exponential", "permute-and-flip", "noisy-max"]
 
 _WORD = 64
 
 
+class Draws(Stream, Protocol):
+    """A stream with the draws that a selection is made of, each a method, so that whoever records it sees them."""
+
+    def laplace(self, size: int, laplace_scale: float) -> Integers:
+        """As ``noise.laplace``."""
+
+    def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+        """As ``randomized_choice.choose``."""
+
+    def flip(self, scores: Sequence[int], rate: float) -> int:
+        """As ``flip`` below."""
+
+    def uniform(self, size: int, count: int) -> Integers:
+        """As ``randomized_choice.uniform``."""
+
+
 def select(
-    words: Words,
+    words: Draws,
     scores: Sequence[int] | NDArray[np.int64],
     *,
     epsilon: float,
@@ -63,7 +80,7 @@ def select(
 
 
 def exponential(
-    words: Words,
+    words: Draws,
     scores: Sequence[int] | NDArray[np.int64],
     *,
     epsilon: float,
@@ -71,31 +88,38 @@ def exponential(
     monotone: bool = False,
 ) -> int:
     """The exponential mechanism. Guarantee: Pure(epsilon), as stated at the top."""
-    return randomized_choice.choose(words, _whole(scores), _rate(epsilon, sensitivity, monotone))
+    return words.choose(_whole(scores), _rate(epsilon, sensitivity, monotone))
 
 
 def permute_and_flip(
-    words: Words,
+    words: Draws,
     scores: Sequence[int] | NDArray[np.int64],
     *,
     epsilon: float,
     sensitivity: int,
     monotone: bool = False,
 ) -> int:
-    """Permute-and-flip. Guarantee: Pure(epsilon), as stated at the top. One word for each coin, whatever it shows."""
-    rate, plain = _rate(epsilon, sensitivity, monotone), _whole(scores)
-    most, first = max(plain), words.position
-    drawn = words.draw(len(plain)).view(np.uint64).tolist()
+    """Permute-and-flip. Guarantee: Pure(epsilon), as stated at the top."""
+    return words.flip(_whole(scores), _rate(epsilon, sensitivity, monotone))
+
+
+def flip(words: Stream, scores: Sequence[int], rate: float) -> int:
+    """One of the heads among coins of probability exp(rate (score - max)). One word for each coin, whatever it shows.
+
+    Guarantee: Pure(2 d rate) if one unit moves each score by at most d, and Pure(d rate) if all the same way.
+    """
+    most, first = max(scores), words.position
+    drawn = words.draw(len(scores)).view(np.uint64).tolist()
     heads = [
         i
-        for i, (word, score) in enumerate(zip(drawn, plain, strict=True))
+        for i, (word, score) in enumerate(zip(drawn, scores, strict=True))
         if _tossed(word, most - score, rate, functools.partial(words.more, first + i))
     ]
     return heads[int(randomized_choice.uniform(words, 1, len(heads))[0])]
 
 
 def noisy_max(
-    words: Words,
+    words: Draws,
     scores: Sequence[int] | NDArray[np.int64],
     *,
     epsilon: float,
@@ -104,11 +128,11 @@ def noisy_max(
 ) -> int:
     """Report-noisy-max with Laplace noise. Guarantee: Pure(epsilon), as stated at the top."""
     plain, laplace_scale = _whole(scores), noisy_max_scale(epsilon, sensitivity, monotone=monotone)
-    drawn = noise.laplace(words, len(plain), laplace_scale).tolist()
+    drawn = words.laplace(len(plain), laplace_scale).tolist()
     noisy = [score + z for score, z in zip(plain, drawn, strict=True)]
     most = max(noisy)
     best = [i for i, value in enumerate(noisy) if value == most]
-    return best[int(randomized_choice.uniform(words, 1, len(best))[0])]
+    return best[int(words.uniform(1, len(best))[0])]
 
 
 def noisy_max_scale(epsilon: float, sensitivity: int, *, monotone: bool = False) -> float:

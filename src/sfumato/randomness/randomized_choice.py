@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.numerics.balls import precision
-from sfumato.randomness.secret import Words
+from sfumato.randomness.stream import Stream
 
 Codes = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ _WORD = 64
 _CHUNK = 1 << 14  # draws at a time: the working set stays in a core's own cache
 
 
-def respond(words: Words, codes: Codes, categories: int, epsilon: float) -> Codes:
+def respond(words: Stream, codes: Codes, categories: int, epsilon: float) -> Codes:
     """Randomized answers to true ``codes`` in 0 .. categories - 1, each drawn by itself; same shape."""
     check.whole(2, categories=categories)
     check.between(2, 1 << 31, categories=categories)
@@ -48,7 +48,7 @@ def respond(words: Words, codes: Codes, categories: int, epsilon: float) -> Code
     return out.reshape(codes.shape)
 
 
-def coins(words: Words, steps: Codes, bits: int) -> Codes:
+def coins(words: Stream, steps: Codes, bits: int) -> Codes:
     """1 with probability exactly steps / 2^bits, else 0, each drawn by itself; steps in 0 .. 2^bits, same shape.
 
     The first ``bits`` bits of a word are a uniform number below 2^bits, which is compared with the steps: 0 gives 0 and
@@ -60,7 +60,7 @@ def coins(words: Words, steps: Codes, bits: int) -> Codes:
     return np.asarray(drawn.astype(np.int64).reshape(steps.shape) < steps, np.int64)
 
 
-def _told(words: Words, size: int, categories: int, epsilon: float) -> NDArray[np.bool_]:
+def _told(words: Stream, size: int, categories: int, epsilon: float) -> NDArray[np.bool_]:
     """Which cells tell the truth."""
     first = words.position
     drawn = words.draw(size).view(np.uint64)
@@ -103,7 +103,7 @@ def threshold_bits(categories: int, epsilon: float, turn: int) -> int:
         extra *= 2
 
 
-def uniform(words: Words, size: int, count: int) -> Codes:
+def uniform(words: Stream, size: int, count: int) -> Codes:
     """Integers in 0 .. count - 1, all exactly equally likely; one word each, further bits where it is put aside."""
     if count == 1:
         return np.zeros(size, np.int64)
@@ -124,7 +124,16 @@ def uniform_of(drawn: NDArray[np.uint64], count: int, more: Callable[[int, int],
     return out
 
 
-def choose(words: Words, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+def geometric(words: Stream) -> int:
+    """0, 1, 2, ... with probabilities 1/2, 1/4, 1/8, ...: how many low bits of one word are 0 before its first 1.
+
+    Exact up to 63, but for the word of zeros, which has probability 2^-64 and gives 0.
+    """
+    word = int(words.draw(1)[0])
+    return (word & -word).bit_length() - 1 if word else 0
+
+
+def choose(words: Stream, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
     """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits), exactly.
 
     A uniform U is compared with the cumulative probabilities, all of them balls; while U's interval and a ball overlap,

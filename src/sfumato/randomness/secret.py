@@ -9,6 +9,9 @@ ever shown: whoever saw two outputs under one secret could tell which blocks are
 session draws a key of its own (``pipeline``), and takes from outside none but a testing one, which may
 serve again, as audits and tests must: it protects nobody, and whatever is made with it says so.
 
+Noise and random choices are methods of ``Words``. What a mechanism draws it draws through them, so a stream that keeps
+a record (``audit.recorder``) or errs on purpose (tests) is a subclass, handed in by a subclass of ``Secret``.
+
 Guarantee: with ideal random keys the words are uniform and independent; with ChaCha20 and BLAKE2b they are so to any
 adversary that cannot break these, which makes every guarantee built on them computational.
 """
@@ -16,8 +19,8 @@ adversary that cannot break these, which makes every guarantee built on them com
 import hashlib
 import os
 import struct
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -26,6 +29,8 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
+from sfumato.numerics.types import Floats, Integers
+from sfumato.randomness import idealized, noise, private_selection, randomized_choice
 
 _ZEROS = bytes(1 << 18)
 _LIMIT = 1 << 34  # words per stream: half of what ChaCha20's 32-bit block counter allows
@@ -76,16 +81,76 @@ class Words:
         cipher = Cipher(algorithms.ChaCha20(self._more_key, nonce), mode=None).encryptor()
         return int.from_bytes(cipher.update(bytes(8)), "little")
 
+    # ---- noise and choices that protect what they are given, each with the law that its module proves ----
+
+    def laplace(self, size: int, laplace_scale: float) -> Integers:
+        """``size`` independent draws of floor(eta + 1/2), eta ~ Laplace(laplace_scale), in lattice steps."""
+        return noise.laplace(self, size, laplace_scale)
+
+    def gaussian(self, size: int, scale: float) -> Integers:
+        """``size`` independent draws of floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
+        return noise.gaussian(self, size, scale)
+
+    def respond(self, codes: Integers, categories: int, epsilon: float) -> Integers:
+        """Randomized answers to true ``codes`` in 0 .. categories - 1, each drawn by itself; same shape."""
+        return randomized_choice.respond(self, codes, categories, epsilon)
+
+    def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+        """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits)."""
+        return randomized_choice.choose(self, scores, rate, bits=bits)
+
+    def flip(self, scores: Sequence[int], rate: float) -> int:
+        """Permute-and-flip at a rate."""
+        return private_selection.flip(self, scores, rate)
+
+    def select(
+        self,
+        scores: Sequence[int] | Integers,
+        *,
+        epsilon: float,
+        sensitivity: int,
+        monotone: bool = False,
+        method: private_selection.Method = "exponential",
+    ) -> int:
+        """The place of one score, a high one more likely. Guarantee: Pure(epsilon), as ``private_selection`` states."""
+        return private_selection.select(
+            self, scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, method=method
+        )
+
+    # ---- draws that protect nothing by themselves ----
+
+    def coins(self, steps: Integers, bits: int) -> Integers:
+        """1 with probability exactly steps / 2^bits, else 0, each drawn by itself; same shape."""
+        return randomized_choice.coins(self, steps, bits)
+
+    def uniform(self, size: int, count: int) -> Integers:
+        """Integers in 0 .. count - 1, all exactly equally likely."""
+        return randomized_choice.uniform(self, size, count)
+
+    def geometric(self) -> int:
+        """0, 1, 2, ... with probabilities 1/2, 1/4, 1/8, ..."""
+        return randomized_choice.geometric(self)
+
+    def normals(self, size: int) -> Floats:
+        """``size`` standard normal doubles, for mechanisms that say ``numerics: idealized`` and no others."""
+        return idealized.normals(self, size)
+
+    def key(self) -> bytes:
+        """256 bits, from which other streams or a generator for post-processing may be made."""
+        return self.draw(4).tobytes()
+
 
 class Secret:
     """The key of one release. ``protected`` is False for the testing twin, and a release made with it says so.
 
     Guarantee: what says that it is protected has a key of the operating system, made by ``fresh`` in this process, or
     in the one that it is a fork of. There is no constructor, nothing public of it can be set, and what arrives pickled
-    is not protected. Assumes that nobody reaches for what is private here, which Python cannot prevent.
+    is not protected, nor is a subclass, whose words may be others. Assumes that nobody reaches for what is private
+    here, which Python cannot prevent.
     """
 
     __slots__ = ("_before", "_key", "_protected")
+    _words: ClassVar[type[Words]] = Words
     _before: Callable[[], None] | None
     _key: bytes
     _protected: bool
@@ -99,8 +164,12 @@ class Secret:
     @classmethod
     def _made(cls, key: bytes, *, protected: bool, before: Callable[[], None] | None = None) -> Self:
         made = cls.__new__(cls)
-        made._key, made._protected, made._before = key, protected, before
+        made._key, made._protected, made._before = key, protected and cls is Secret, before
         return made
+
+    def _same(self, *, protected: bool, before: Callable[[], None] | None) -> Self:
+        """The same key and kind."""
+        return self._made(self._key, protected=protected, before=before)
 
     @classmethod
     def fresh(cls) -> Self:
@@ -125,11 +194,11 @@ class Secret:
 
     def twin(self) -> Self:
         """The same key, marked as a testing one: for audits, which show what they drew to nobody."""
-        return self._made(self._key, protected=False, before=self._before)
+        return self._same(protected=False, before=self._before)
 
     def announced(self, before: Callable[[], None]) -> Self:
         """The same key, but ``before`` is called, every time, before anything is drawn from it; it may refuse."""
-        return self._made(self._key, protected=self._protected, before=before)
+        return self._same(protected=self._protected, before=before)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, {'protected' if self._protected else 'for testing'}>"
@@ -153,9 +222,13 @@ class Secret:
 
     def words(self, *context: Context) -> Words:
         """The stream that belongs to a context: parameters, positions, and the integers that will get the noise."""
+        return self._words(self._stream_key(*context))
+
+    def _stream_key(self, *context: Context) -> bytes:
+        """The key of a stream, announced before it is derived."""
         if self._before is not None:
             self._before()
-        return Words(_derive(self._key, b"context", b"".join(self._encode(part) for part in context)))
+        return _derive(self._key, b"context", b"".join(self._encode(part) for part in context))
 
     def _encode(self, part: Context) -> bytes:
         """Kind, length, content. Arrays enter by shape and by a keyed hash (Poly1305, universal under a secret key)."""

@@ -349,8 +349,8 @@ class PreparedSynthetic:
 
     def _samples(self, components: list[Component], rows: int, secret: Secret) -> Iterator[NDArray[np.generic]]:
         """Blocks of synthetic rows; sampling costs no privacy, so its generator need not be exact."""
-        words = secret.words("synthetic samples", self.seed).draw(4)
-        rng = np.random.default_rng(words.view(np.uint64).tolist())
+        key = secret.words("synthetic samples", self.seed).key()
+        rng = np.random.default_rng(np.frombuffer(key, np.uint64).tolist())
         for start in range(0, rows, _BLOCK):
             drawn, which = gaussians.sample(components, min(_BLOCK, rows - start), rng)
             columns = np.ascontiguousarray(drawn.T)

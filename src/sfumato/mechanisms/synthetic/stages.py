@@ -19,7 +19,6 @@ from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.projection import Order, coarsened
 from sfumato.projection.unit_ball import Frame, Turned
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Words
 from sfumato.tables.blocks import Rows
 from sfumato.tables.labels import Labelled
@@ -94,7 +93,7 @@ class MeanStage:
 
     def protected(self, moved: Integers, scale: float, words: Words) -> Integers:
         """Sums with noise of this scale on each."""
-        return moved + (noise.laplace if self.order == 1 else noise.gaussian)(words, moved.size, scale)
+        return moved + (words.laplace if self.order == 1 else words.gaussian)(moved.size, scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,12 +271,12 @@ class MomentStage:
         That is isotropic noise in svec form, where off-diagonal entries count sqrt(2) times.
         """
         if self.order == 1:
-            return moved + noise.laplace(words, moved.size, scale).reshape(moved.shape)
+            return moved + words.laplace(moved.size, scale).reshape(moved.shape)
         off_diagonal = math.nextafter(scale / math.sqrt(2), math.inf)
         above = self.entries - self.squares
         drawn = (
-            noise.gaussian(words, self.matrices * self.squares, scale).reshape(self.matrices, self.squares),
-            noise.gaussian(words, self.matrices * above, off_diagonal).reshape(self.matrices, above),
+            words.gaussian(self.matrices * self.squares, scale).reshape(self.matrices, self.squares),
+            words.gaussian(self.matrices * above, off_diagonal).reshape(self.matrices, above),
         )
         return np.asarray(moved + np.concatenate(drawn, axis=1))
 
