@@ -30,7 +30,8 @@ from sfumato.mechanisms.graph_pairs import EdgeNoise
 from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
-from sfumato.mechanisms.synthetic.recipe import Synthetic, sensitivities
+from sfumato.mechanisms.synthetic import sensitivities
+from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.numerics import lattice
 from sfumato.privacy.calibration import calibrate, least_level
 from sfumato.privacy.guarantee import Change, Guarantee
@@ -480,7 +481,7 @@ def test_what_has_no_audit_is_refused():
     class Nothing:
         guarantee, schema = Guarantee(epsilon=1.0), SQUARE
 
-    with pytest.raises(ParameterError, match="no audit of a Nothing"):
+    with pytest.raises(ParameterError, match="no audit is implemented for Nothing"):
         of_prepared(Nothing(), 1.0)
 
 

@@ -184,11 +184,11 @@ def faults(recipe, promise=(), schema=TABLE, pair=(ONE, TWO)):
 
 def test_a_move_beyond_what_is_declared_is_caught(monkeypatch):
     assert faults(Sketch()) == ""
-    assert "of what it may" in faults(Sketch(), VALUE)  # a whole record where one value was promised
+    assert "times its stated sensitivity" in faults(Sketch(), VALUE)  # a whole record where one value was promised
     far = table([ROW | {"b": 1e6}, ROW])
     assert faults(Sketch(), VALUE, pair=(ONE, far)) == ""
     monkeypatch.setattr(InputGrid, "round", lambda _grid, columns, out: np.rint(columns * 2.0**20, out=out))
-    assert "of what it may" in faults(Sketch(), VALUE, pair=(ONE, far))
+    assert "times its stated sensitivity" in faults(Sketch(), VALUE, pair=(ONE, far))
 
 
 def test_a_manifest_that_tells_of_the_data_is_caught(monkeypatch):
@@ -215,7 +215,7 @@ def test_what_is_said_on_the_way_is_caught(monkeypatch, capsys):
         return replace(published, blocks=iter(blocks))
 
     monkeypatch.setattr(PreparedSketch, "run", chatty)
-    assert "what was said depends on the data" in faults(Sketch())
+    assert "output, or a warning, depends on the data" in faults(Sketch())
     assert capsys.readouterr().out == ""
 
 
@@ -228,7 +228,7 @@ def test_an_error_that_depends_on_a_cell_is_caught(monkeypatch):
         return run(self, rows, level, secret)
 
     monkeypatch.setattr(PreparedResponses, "run", fussy)
-    assert "the error, or that there is one, depends on the data" in faults(RandomizedResponse(), schema=ANSWERS)
+    assert "an error, or its absence, depends on the data" in faults(RandomizedResponse(), schema=ANSWERS)
 
 
 def test_noise_added_to_something_else_than_what_was_accounted_for_is_caught(monkeypatch):

@@ -78,7 +78,7 @@ def one_run(
     """
     effort, start = effort or Effort(), time.monotonic()
     if guarantee.neighbours != "replace" or guarantee.group > 1:
-        raise ParameterError("canaries are records that are replaced, one by one: use neighbours='replace', group=1")
+        raise ParameterError("a one-run audit replaces records one at a time: use neighbours='replace' and group=1")
     prepared = mechanism.prepare(schema, guarantee)
     canaries = canaries or (_MANY if isinstance(prepared, PreparedSketch) else 4 * schema.encoding.dim)
     check.whole(16, canaries=canaries)
@@ -113,7 +113,9 @@ def _canaries(prepared: Prepared, schema: Schema, count: int) -> tuple[Floats, F
     """Both records of every canary (columns, canaries): the worst pair, or corners in all directions for sums."""
     encoding = schema.encoding
     if len(schema.data_columns) != encoding.dim:
-        raise ParameterError("canaries are made for schemas of numbers and flags: leave categories out")
+        raise ParameterError(
+            "a one-run audit takes numeric and flag columns only: leave category columns out of the schema"
+        )
     if isinstance(prepared, PreparedSketch):
         one, two = sketch_pair(prepared)
         return np.repeat(one, count, axis=1), np.repeat(two, count, axis=1)
@@ -126,7 +128,7 @@ def _canaries(prepared: Prepared, schema: Schema, count: int) -> tuple[Floats, F
 def _scores(made: Any, first: Floats, second: Floats) -> Floats:
     """How much more a release looks like the first record of each canary than like the second."""
     del first, second
-    raise ParameterError(f"there is no one-run audit of a {type(made).__name__}: use audit")
+    raise ParameterError(f"no one-run audit is implemented for {type(made).__name__}: leave method out")
 
 
 @_scores.register

@@ -48,7 +48,7 @@ def audit(
     effort = effort or Effort()
     if method == "one run":
         if schema is None:
-            raise ParameterError("canaries are records: method='one run' needs a schema")
+            raise ParameterError("method='one run' plants canary records, so it needs a schema")
         return one_run(mechanism, schema=schema, guarantee=guarantee, effort=effort)
     found = trial(mechanism, schema=schema, guarantee=guarantee, method=method)
     return examine(found, effort, progress)
@@ -73,8 +73,8 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What selects or answers, as the suite audits it, for any epsilon."""
+class QueryCase:
+    """A mechanism that selects or answers, as the suite audits it, for any epsilon."""
 
     name: str
     trial: Callable[[float], Trial]
@@ -181,8 +181,8 @@ RELEASES = (
         "one run",
     ),
 )
-ANSWERS = tuple(Asked(name, made) for name, made in HONEST.items())
-CASES: tuple[Case | Asked, ...] = (*RELEASES, *ANSWERS)
+ANSWERS = tuple(QueryCase(name, made) for name, made in HONEST.items())
+CASES: tuple[Case | QueryCase, ...] = (*RELEASES, *ANSWERS)
 
 QUICK = Effort(samples=50_000, seconds=30.0)
 FULL = Effort(samples=2_000_000, seconds=300.0)
@@ -216,7 +216,7 @@ class Line:
 def suite(
     effort: Effort = FULL,
     *,
-    cases: tuple[Case | Asked, ...] = CASES,
+    cases: tuple[Case | QueryCase, ...] = CASES,
     epsilons: tuple[float, ...] = EPSILONS,
     progress: Progress = lambda _: None,
 ) -> Iterator[Line]:

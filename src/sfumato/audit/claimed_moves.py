@@ -45,7 +45,7 @@ _ALONE = {PreparedCovariance: "second moment", PreparedDistances: "distances", P
 def allowed(prepared: Any, level: float) -> Stages:
     """What each stage of a mechanism may move, by the first words of the parameters of its streams."""
     del level
-    raise ParameterError(f"there is no audit of a {type(prepared).__name__}")
+    raise ParameterError(f"no audit is implemented for {type(prepared).__name__}")
 
 
 @allowed.register

@@ -100,7 +100,11 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
         moved = moves([p for p in pairs if p[0].kind == p[1].kind], limits)
         faults = [*recorded.faults, *replayed.faults, *replayed.missing(), *_differences(one, two)]
     shares = {stage: value / limits[stage] if stage in limits else value for stage, value in moved.items()}
-    faults += [f"{stage!r} moved by {share:.4g} of what it may" for stage, share in shares.items() if share > SLACK]
+    faults += [
+        f"{stage!r} moved by {share:.4g} times its stated sensitivity"
+        for stage, share in shares.items()
+        if share > SLACK
+    ]
     faults += [f"{stage!r} has noise but declares no sensitivity" for stage in moved if stage not in limits]
     return GreyBox(shares, tuple(dict.fromkeys(faults)))
 
@@ -134,10 +138,10 @@ def _differences(one: _Seen, two: _Seen, apart: tuple[str, ...] = ()) -> list[st
     faults = [
         f"{what} depends on the data"
         for what, a, b in (
-            ("what was said", one.said, two.said),
+            ("output, or a warning,", one.said, two.said),
             ("the progress", one.progress, two.progress),
-            ("the error, or that there is one,", one.error, two.error),
-            ("which files there are", one.files.keys(), two.files.keys()),
+            ("an error, or its absence,", one.error, two.error),
+            ("the list of files", one.files.keys(), two.files.keys()),
         )
         if a != b
     ]

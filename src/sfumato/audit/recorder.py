@@ -87,7 +87,7 @@ class Tape:
         """Note a stream; two streams of one place would share their noise."""
         with self._lock:
             if place in self._streams:
-                self.faults.append(f"two streams of {place[0].split(' ')[0]!r} have the same place: they share noise")
+                self.faults.append(f"two streams of {_mechanism(place)} have the same place: they share noise")
             self._streams.add(place)
 
     def noted(self, draw: Draw, number: int) -> Integers:
@@ -128,6 +128,10 @@ class Tape:
 def stage(draw: Draw) -> str:
     """Which part of which mechanism drew: the first two words of its parameters."""
     return " ".join(draw.place[0].split(" ")[:2])
+
+
+def _mechanism(place: Place) -> str:
+    return repr(place[0].split(" ")[0])
 
 
 class TapeWords(Words):
@@ -213,13 +217,13 @@ class TapeWords(Words):
 
     def _check_inside(self) -> None:
         if not self._inside:
-            name = self.place[0].split(" ")[0]
-            self._tape.faults.append(f"words of {name!r} are taken raw: what they are for is not on the tape")
+            name = _mechanism(self.place)
+            self._tape.faults.append(f"words of {name} are taken raw: what they are for is not on the tape")
 
     def _fed(self, size: int) -> Integers:
         """The integers of the next ``size`` draws: the next columns of what the stream belongs to."""
         if self._integers is None or size % max(1, len(self._integers)):
-            self._tape.faults.append(f"noise of {self.place[0].split(' ')[0]!r} is drawn for no known integers")
+            self._tape.faults.append(f"noise of {_mechanism(self.place)} is drawn for no known integers")
             return np.zeros(size, np.int64)
         first = self._column
         self._column += size // max(1, len(self._integers))

@@ -157,8 +157,8 @@ class Secret:
 
     def __init__(self, *_: object, **__: object) -> None:
         raise ParameterError(
-            "nobody chooses a key: Secret.fresh() has one from the operating system, and Secret.for_testing(seed) "
-            "a repeatable one that protects nobody"
+            "Secret takes no key: use Secret.fresh(), whose key is from the operating system, or "
+            "Secret.for_testing(seed) in tests, whose key protects nobody"
         )
 
     @classmethod
