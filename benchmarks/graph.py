@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 
 PROMISE = Guarantee(epsilon=1.0, delta=1e-6, unit="edge")
 SIZES = ((250_000, 2_500_000, 119), (1_000_000, 10_000_000, 30), (1_000_000, 10_000_000, 119))

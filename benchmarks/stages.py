@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ground import seconds
-from sfumato.fileformat.release_folder import write_part
+from sfumato.fileformat.writer import write_part
 from sfumato.numerics.lattice import InputGrid
 from sfumato.projection.projection import Projection
 from sfumato.randomness.secret import Secret

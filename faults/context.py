@@ -8,7 +8,7 @@ CONTEXT.set_forkserver_preload(
         "sfumato.pipeline.release",
         "sfumato.mechanisms.sketch",
         "sfumato.pipeline.session",
-        "sfumato.releases.loading",
+        "sfumato.releases.release",
         "sfumato.commands.release",
         "sfumato.commands.ask",
         "dp_accounting.pld.privacy_loss_distribution",

@@ -24,7 +24,7 @@ from faults.steps import DREW, ENDED, RESERVED, Step
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Spent
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 
 COUNTS = ("lost", "twice", "partial", "uncharged", "untrue", "hung")
 _DRAWN = ("drawn", "committed")

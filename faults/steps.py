@@ -20,7 +20,7 @@ import psycopg
 from sqlalchemy.engine.default import DefaultDialect
 
 from faults import disk
-from sfumato.fileformat import release_folder
+from sfumato.fileformat import writer
 from sfumato.ledger.journal import Journal
 from sfumato.ledger.ledger import Account, Reservation
 from sfumato.randomness.secret import Secret
@@ -150,8 +150,8 @@ def watch(teller: Teller) -> None:
     around(DefaultDialect, "do_commit", sealing)
     around(Reservation, "draw", drawing)
     around(Secret, "words", None, lambda _: teller.drew())
-    around(release_folder, "write_part", told("writing rows"), told("rows written"))
-    around(release_folder, "finish", told("finishing"), told("finished"))
+    around(writer, "write_part", told("writing rows"), told("rows written"))
+    around(writer, "finish", told("finishing"), told("finished"))
     around(os, "fsync", told("syncing"))
     around(Path, "rename", told("renaming"), told("renamed"))
     around(Reservation, "commit", told("committing"), told("committed"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import LedgerError
-from sfumato.fileformat import release_folder
+from sfumato.fileformat import writer
 from sfumato.ledger import ledger as ledgers
 from sfumato.ledger.ledger import Account, Ledger, Reservation
 
@@ -25,7 +25,7 @@ def draws_unrecorded() -> None:
 
 def commits_first() -> None:
     """A release is committed before its folder has its name."""
-    reserve, finish, commit = Account.reserve, release_folder.finish, Reservation.commit
+    reserve, finish, commit = Account.reserve, writer.finish, Reservation.commit
     made: list[Reservation] = []
 
     def reserved(self: Account, request: Any) -> Reservation:
@@ -37,7 +37,7 @@ def commits_first() -> None:
         commit(made[-1], manifest)
         return manifest
 
-    Account.reserve, release_folder.finish = reserved, finished
+    Account.reserve, writer.finish = reserved, finished
     Reservation.commit = lambda *_: None
     Reservation.ready = lambda _: None  # it would find out that this cannot be committed any more
 
@@ -50,7 +50,7 @@ def writes_in_place() -> None:
         path.mkdir()
         yield path
 
-    release_folder.new_folder = folder
+    writer.new_folder = folder
 
 
 def reserves_again() -> None:

@@ -34,7 +34,7 @@ _PUBLIC = {
     "Sketch": "mechanisms.sketch",
     "Synthetic": "mechanisms.synthetic.recipe",
     "audit": "audit",
-    "load": "releases.loading",
+    "load": "releases.release",
     "plan": "planning.planner",
     "plan_scales": "planning.scales",
     "price": "pipeline.release",

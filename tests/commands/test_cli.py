@@ -17,7 +17,7 @@ import pytest
 from sfumato import cli
 from sfumato.cli import main
 from sfumato.commands.progress import ProgressLine
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.tables.schema import Schema
 
 SCHEMA = """
@@ -195,7 +195,7 @@ def test_the_version_is_told(capsys):
 def test_a_fresh_release_says_what_its_radius_means(capsys):
     command = COMMAND.replace("--unit attribute", "--delta 1e-6 --change l2 --radius 1 --fresh --projection gaussian")
     assert main(command.split()) == 0
-    assert "before a projection drawn for this release" in capsys.readouterr().out
+    assert "before the projection, which was drawn for this release." in capsys.readouterr().out
 
 
 OWN = """
@@ -248,7 +248,7 @@ sys.exit(main(sys.argv[2:]))
     [
         ("sfumato.cli", -signal.SIGTERM, ""),
         ("sfumato.commands.options", -signal.SIGTERM, ""),
-        ("sfumato.releases.loading", 2, "sfumato: interrupted; nothing was left behind\n"),
+        ("sfumato.releases.release", 2, "sfumato: interrupted; nothing was left behind\n"),
         ("numpy", 2, "sfumato: interrupted; nothing was left behind\n"),
         ("decimal", 2, "sfumato: interrupted; nothing was left behind\n"),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.cli import main
 from sfumato.errors import RangeError
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 
 FLAGS = "\n".join(f'[[columns]]\nname = "f{i}"\nkind = "flag"\n' for i in range(6))
 PROMISE = "--epsilon 4 --unit attribute"
@@ -36,11 +36,11 @@ def run(line, capsys):
 @pytest.mark.parametrize(
     ("kind", "options", "says"),
     [
-        ("responses", "", "80 records of 6 answers each, every one true with probability 0.982"),
+        ("responses", "", "80 records of 6 randomized answers: each is true with probability 0.982"),
         ("distances", "", "squared distances of all 3,160 pairs of 80 records, with laplace noise"),
         ("distances", "--delta 1e-6", "with gaussian noise"),
         ("components", "--dimension 2", "80 records as 2 numbers each"),
-        ("sketch", "--choose-dimension 1", "1 of epsilon went to choosing"),
+        ("sketch", "--choose-dimension 1", "Epsilon 1 went to choosing the dimension."),
     ],
 )
 def test_every_kind_is_released_shown_and_asked(kind, options, says, capsys):
@@ -114,7 +114,7 @@ def test_synthetic_records_are_made_in_one_pass_with_a_dimension_from_public_fac
     run(f"{line} u --neighbours add-remove", capsys)
     dimensions = [load(name).dimension for name in ("s", "t", "u")]
     assert dimensions[0] < dimensions[1] == dimensions[2]
-    assert "moves the sums and the second moments by at most" in run("show s", capsys)
+    assert "for the sums and second moments." in run("show s", capsys)
 
 
 @pytest.mark.usefixtures("flags")
@@ -127,7 +127,7 @@ def test_a_graph_is_released_and_asked_for_cuts(capsys):
     assert low <= high
     unweighted = "release graph edges.parquet --epsilon 8 --vertices 20 --unweighted --out"
     run(f"{unweighted} i --mechanism response", capsys)
-    assert "an edge (of weight at least one half)" in run("show i", capsys)
+    assert "whether the edge weight is at least one half" in run("show i", capsys)
     assert main([*unweighted.split(" "), "j", "--mechanism", "noise"]) == 2
     assert "--unweighted is for --mechanism response" in capsys.readouterr().err
     assert main(["estimate", "distance", "g", "1", "2"]) == 2

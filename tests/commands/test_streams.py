@@ -11,7 +11,7 @@ import pytest
 from sfumato.cli import main
 from sfumato.commands import streams
 from sfumato.ledger.ledger import Ledger
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from support.spending import pure, states
 
 SCHEMA = '[[columns]]\nname = "age"\nkind = "real"\nlow = 0.0\nhigh = 120.0\n'

@@ -19,7 +19,7 @@ import sfumato as sf
 from sfumato.engines.engine import Local
 from sfumato.engines.spark import Spark, SparkRows, session
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.fileformat import leftovers
+from sfumato.fileformat import leftovers, writer
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.graph_pairs import EdgeNoise
 from sfumato.pipeline.release import release, release_to
@@ -141,7 +141,7 @@ def test_what_a_release_needs_beside_it_is_held_while_it_is_made(tmp_path, folde
     terms = {"schema": SCHEMA, "mechanism": CASES["sketch"][0], "guarantee": VALUE}
     look = lambda _: seen.append({(one.kind, one.use) for one in leftovers.found(tmp_path)})  # noqa: E731
     release_to(tmp_path / "r", frame, engine=Spark(memory=MEMORY), progress=look, **terms)
-    with leftovers.hidden(leftovers._named(tmp_path / "r", "partial"), "attempts"):
+    with writer.hidden(writer._named(tmp_path / "r", "partial"), "attempts"):
         assert [(one.kind, one.use) for one in leftovers.found(tmp_path)] == [("attempts", "held")]
     assert seen == [{("partial", "held"), ("copy", "held")}]
     assert [p.name for p in tmp_path.iterdir()] == ["r"]

@@ -15,13 +15,13 @@ from scipy import sparse
 import sfumato as sf
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts
-from sfumato.fileformat.manifest import contents, moves
+from sfumato.fileformat.plain_words import contents, sensitivity
 from sfumato.pipeline.release import release
 from sfumato.planning import cut_options
 from sfumato.planning.cut_options import CutQuestion, rank, small_graph
 from sfumato.privacy.calibration import calibrate
 from sfumato.randomness.secret import Secret
-from sfumato.releases.loading import of_kind
+from sfumato.releases.release import of_kind
 from sfumato.tables.edges import open_edges
 from support.evidence import agrees
 
@@ -271,7 +271,7 @@ def test_the_papers_say_what_a_graph_release_is(tmp_path):
         made = make(kind, 1).manifest
         assert made["numerics"] == ("idealized" if kind == "sketch" else "exact")
         assert not any("vertices" in line for line in made["warnings"])
-        assert moves(made)
+        assert sensitivity(made)
         assert contents(made)
 
 
@@ -293,7 +293,7 @@ def test_the_papers_say_what_a_graph_release_is(tmp_path):
     ],
 )
 def test_forged_manifests_of_graphs_are_refused(kind, place, value, tmp_path):
-    from sfumato.fileformat import manifest as manifests  # noqa: PLC0415
+    from sfumato.fileformat import reader  # noqa: PLC0415
 
     make(kind, 1).save(tmp_path / "r")
     path = Path(tmp_path / "r" / "manifest.json")
@@ -302,7 +302,7 @@ def test_forged_manifests_of_graphs_are_refused(kind, place, value, tmp_path):
     for key in place[:-1]:
         part = part[key]
     part[place[-1]] = value
-    path.write_text(json.dumps(forged | {"digest": manifests.digest(forged)}))
+    path.write_text(json.dumps(forged | {"digest": reader.digest(forged)}))
     with pytest.raises(ReleaseError):
         sf.load(tmp_path / "r", allow_unprotected=True)
 

@@ -18,7 +18,7 @@ from faults.context import CONTEXT
 from sfumato import load
 from sfumato.cli import main
 from sfumato.errors import LeftoverWarning, ParameterError, ReleaseError
-from sfumato.fileformat import leftovers, release_folder
+from sfumato.fileformat import leftovers, writer
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.guarantee import Guarantee
@@ -114,7 +114,7 @@ def test_a_release_that_is_under_way_is_never_touched(tmp_path):
 
 
 def _forks_and_waits(folder, ready):
-    with leftovers.hidden(folder / "r", "partial"):
+    with writer.hidden(folder / "r", "partial"):
         helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
         helper.start()
         ready.put(helper.pid)
@@ -219,14 +219,14 @@ def test_where_there_are_no_locks_a_release_works_and_nothing_is_removed(tmp_pat
 
 
 def test_a_look_in_the_instant_that_a_folder_is_made_costs_a_second_name_and_leaves_nothing(tmp_path, monkeypatch):
-    held, places = leftovers._held, []
+    held, places = writer.held, []
 
     def watched(place, **terms):
         places.append(place)
         return held(place, **terms) if len(places) > 1 else None
 
-    monkeypatch.setattr(leftovers, "_held", watched)
-    with leftovers.hidden(tmp_path / "r", "partial") as place:
+    monkeypatch.setattr(writer, "held", watched)
+    with writer.hidden(tmp_path / "r", "partial") as place:
         assert names(tmp_path) == [place.name]
     assert len(set(places)) == 2
     assert names(tmp_path) == []
@@ -291,9 +291,9 @@ def test_folders_that_cannot_be_are_refused_in_one_line(tmp_path, monkeypatch, c
 
 
 def test_a_release_is_not_left_locked(tmp_path):
-    with release_folder.new_folder(tmp_path / "r") as folder:
+    with writer.new_folder(tmp_path / "r") as folder:
         (folder / "data.parquet").touch()
-    with pytest.raises(ParameterError, match="enough"), release_folder.new_folder(tmp_path / "s"):
+    with pytest.raises(ParameterError, match="enough"), writer.new_folder(tmp_path / "s"):
         raise ParameterError("enough")
     handle = os.open(tmp_path / "r", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

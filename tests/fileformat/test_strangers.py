@@ -13,12 +13,12 @@ import pytest
 from sfumato import bounded, plain
 from sfumato.cli import main
 from sfumato.errors import LedgerError, ParameterError, ReleaseError, SchemaError
-from sfumato.fileformat import manifest, published
+from sfumato.fileformat import reader, writer
 from sfumato.ledger.journal import Journal, _canonical, _object
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.report.html import escape
 from sfumato.report.plots import draw_spending
 from sfumato.tables import parquet_files
@@ -156,10 +156,10 @@ def test_a_manifest_is_written_only_if_it_can_be_read_again(monkeypatch):
     fields = {k: v for k, v in made("sketch").manifest.items() if k not in ("format", "version", "software", "digest")}
     odd = fields | {"mechanism": fields["mechanism"] | {"scale": float("inf")}}
     with pytest.raises(ReleaseError, match="could not be read again"):
-        manifest.complete(odd)
-    monkeypatch.setattr(manifest, "LARGEST", 1000)
+        writer.seal(odd)
+    monkeypatch.setattr(writer, "LARGEST", 1000)
     with pytest.raises(ReleaseError, match="more than"):
-        manifest.complete(fields)
+        writer.seal(fields)
 
 
 def test_a_model_that_no_manifest_can_hold_is_refused_before_anything_is_read():
@@ -369,7 +369,7 @@ def test_a_manifest_that_is_no_ordinary_file_is_refused_before_it_is_read(folder
             file.truncate(1 << 40)
     else:
         monkeypatch.setattr(bounded, "check_ordinary", lambda _state, _most: None)
-        monkeypatch.setattr(manifest, "LARGEST", 1000)
+        monkeypatch.setattr(reader, "LARGEST", 1000)
     with pytest.raises(ReleaseError, match=r"no manifest\.json|it has more than"):
         load(folder)
 
@@ -390,8 +390,8 @@ def test_a_few_bytes_of_a_release_are_not_unpacked_to_gigabytes(folder, monkeypa
     lattice = made("sketch").manifest["lattice"] | {"numbers": "float64"}
     reseal(folder, rows=rows, lattice=lattice)
     assert load(folder).rows == rows  # as much as any release may take
-    monkeypatch.setattr(published, "FREE", 1 << 24)
-    monkeypatch.setattr(published, "MANIFOLD", 10)
+    monkeypatch.setattr(reader, "FREE", 1 << 24)
+    monkeypatch.setattr(reader, "MANIFOLD", 10)
     with pytest.raises(ReleaseError, match=r"would unpack to 0\.0312 GiB"):
         load(folder)
 
@@ -420,7 +420,7 @@ def test_a_footer_larger_than_such_a_file_needs_is_not_read(folder, monkeypatch)
     pq.write_table(table.replace_schema_metadata({"a": "x" * (1 << 21)}), path)
     reseal(folder)
     opened = []
-    monkeypatch.setattr(published.pq, "ParquetFile", lambda *a: opened.append(a))
+    monkeypatch.setattr(reader.pq, "ParquetFile", lambda *a: opened.append(a))
     with pytest.raises(ReleaseError, match="does not hold"):
         load(folder)
     assert opened == []
@@ -448,8 +448,8 @@ def test_ids_that_stand_once_and_are_meant_by_every_row_are_bounded(tmp_path, mo
     pq.write_table(pa.table({"id": long, "r0": made_.columns[0]}), tmp_path / "r" / "data.parquet", compression="none")
     assert (tmp_path / "r" / "data.parquet").stat().st_size < 1 << 18
     reseal(tmp_path / "r")
-    monkeypatch.setattr(published, "FREE", 1 << 22)
-    monkeypatch.setattr(published, "MANIFOLD", 10)
+    monkeypatch.setattr(reader, "FREE", 1 << 22)
+    monkeypatch.setattr(reader, "MANIFOLD", 10)
     before = pa.total_allocated_bytes()
     with pytest.raises(ReleaseError, match="does not hold"):
         load(tmp_path / "r")

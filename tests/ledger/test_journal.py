@@ -9,7 +9,7 @@ import pytest
 import sfumato
 from sfumato.cli import main
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.fileformat.manifest import digest
+from sfumato.fileformat.reader import digest
 from sfumato.ledger.journal import Journal
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to

@@ -74,7 +74,7 @@ def test_when_nothing_fits_the_message_says_so(ledger):
 
 def test_a_failure_after_the_draw_stays_spent_and_says_so(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "sfumato.fileformat.release_folder.finish", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left"))
+        "sfumato.fileformat.writer.finish", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left"))
     )
     with pytest.raises(ReleaseError, match="reservation 2 of 'people' stays spent, for noise may have been drawn"):
         release_to(tmp_path / "r", ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(1.0), ledger=ledger)

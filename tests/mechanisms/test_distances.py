@@ -10,7 +10,7 @@ import pytest
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
 from sfumato.estimation import distance_matrix
-from sfumato.fileformat.manifest import complete, describe_guarantee
+from sfumato.fileformat.writer import seal
 from sfumato.mechanisms import distances
 from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances, PreparedDistances, SquareGrid, _triangles
 from sfumato.numerics import lattice
@@ -316,9 +316,9 @@ def test_what_the_manifest_says_is_what_was_done():
         assert facts["mechanism"]["scale"] == pytest.approx(level * facts["mechanism"]["sensitivity"], rel=1e-12)
         assert facts["mechanism"]["standard_deviation"] == pytest.approx(ratio * facts["mechanism"]["scale"])
         assert json.loads(json.dumps(facts)) == facts
-        rest = {"guarantee": describe_guarantee(prepared.guarantee), "schema": CUBE.to_dict(), "files": {}}
+        rest = {"guarantee": prepared.guarantee.to_dict(), "schema": CUBE.to_dict(), "files": {}}
         rest |= {"protected": False, "accounted": False, "numerics": "exact", "randomness": "test", "warnings": []}
-        assert complete(rest | facts)["rows"] == 5
+        assert seal(rest | facts)["rows"] == 5
         assert {block.shape for block in published.blocks} == {(1, 10)}
 
 

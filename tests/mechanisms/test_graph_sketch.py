@@ -14,7 +14,7 @@ from scipy import sparse, stats
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts
-from sfumato.fileformat.manifest import contents
+from sfumato.fileformat.plain_words import contents
 from sfumato.mechanisms import graph_pairs
 from sfumato.mechanisms import graph_sketch as graphs
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse, triangle

@@ -208,7 +208,7 @@ def rolled_back_in(ledger, owner, name, monkeypatch):
 
 
 def test_a_release_does_not_appear_if_the_ledger_has_lost_its_reservation(ledger, tmp_path, monkeypatch):
-    rolled_back_in(ledger, sfumato.fileformat.release_folder, "finish", monkeypatch)
+    rolled_back_in(ledger, sfumato.fileformat.writer, "finish", monkeypatch)
     with pytest.raises(LedgerError) as caught:
         written(ledger, tmp_path)
     told = str(caught.value)
@@ -221,15 +221,15 @@ def test_a_release_does_not_appear_if_the_ledger_has_lost_its_reservation(ledger
 
 
 def test_a_reservation_of_somebody_else_that_has_taken_its_number_is_not_mistaken_for_it(ledger, tmp_path, monkeypatch):
-    rolled_back_in(ledger, sfumato.fileformat.release_folder, "finish", monkeypatch)
-    finish = sfumato.fileformat.release_folder.finish
+    rolled_back_in(ledger, sfumato.fileformat.writer, "finish", monkeypatch)
+    finish = sfumato.fileformat.writer.finish
 
     def with_another(*given):
         manifest = finish(*given)
         ledger.account().reserve(request(0.1)).draw()
         return manifest
 
-    monkeypatch.setattr("sfumato.fileformat.release_folder.finish", with_another)
+    monkeypatch.setattr("sfumato.fileformat.writer.finish", with_another)
     with pytest.raises(LedgerError, match="lost reservation 2"):
         written(ledger, tmp_path)
     assert states(ledger) == ["drawn"]

@@ -19,13 +19,13 @@ import pytest
 import yaml
 
 from sfumato.errors import ParameterError, ReleaseError, SchemaError
-from sfumato.fileformat import manifest as manifests
+from sfumato.fileformat import reader, writer
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release, release_to
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.tables.schema import Category, Flag, Id, Real, Schema
 
 PEOPLE = Schema([Id("who"), Real("age", 0, 120, weight=0.1), Flag("smoker"), Category("city", ["Bern", "Basel"])])
@@ -118,7 +118,7 @@ def test_the_readme_and_the_registry_entry_say_the_promise(folder):
 
 
 def test_the_shipped_json_schema_is_valid_and_strict(folder):
-    schema = json.loads(Path(manifests.__file__).with_name("manifest.schema.json").read_text())
+    schema = json.loads(Path(reader.__file__).with_name("manifest.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     manifest = json.loads((folder / "manifest.json").read_text())
     jsonschema.validate(manifest, schema)
@@ -152,7 +152,7 @@ def reseal(folder, **changes):
     """A manifest changed by someone who knows how digests are made."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps(manifest | {"digest": manifests.digest(manifest)}))
+    path.write_text(json.dumps(manifest | {"digest": reader.digest(manifest)}))
 
 
 def test_tampering_is_refused(folder):
@@ -305,7 +305,7 @@ def test_what_a_mechanism_says_may_be_numbers_of_numpy(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
     fields = {k: v for k, v in manifest.items() if k not in ("format", "version", "software", "digest")}
     fields["mechanism"] = {k: np.float64(v) if isinstance(v, float) else v for k, v in fields["mechanism"].items()}
-    assert manifests.complete(fields) == manifest
+    assert writer.seal(fields) == manifest
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": "other"}', "[" * 100_000])
@@ -386,10 +386,10 @@ except Exception as error:
 
 KILLED = """
 import os, sys
-from sfumato.fileformat import release_folder
+from sfumato.fileformat import writer
 from sfumato.cli import main
 
-write, written = release_folder.ParquetSink.write, []
+write, written = writer.ParquetSink.write, []
 
 def caught_in_the_act(sink, batch):
     write(sink, batch)
@@ -397,7 +397,7 @@ def caught_in_the_act(sink, batch):
     if len(written) == 3:
         os.kill(os.getpid(), int(sys.argv[1]))
 
-release_folder.ParquetSink.write = caught_in_the_act
+writer.ParquetSink.write = caught_in_the_act
 sys.exit(main(sys.argv[2:]))
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 from faults.context import CONTEXT
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
-from sfumato.fileformat.manifest import digest
+from sfumato.fileformat.reader import digest
 from sfumato.ledger.ledger import Ledger, Reservation
 from sfumato.pipeline import session
 from sfumato.pipeline.open_session import remaining

@@ -12,8 +12,10 @@ import pytest
 import sfumato
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
 from sfumato.estimation import covariances
-from sfumato.fileformat import release_folder
-from sfumato.fileformat.manifest import complete, describe_guarantee, digest, moves, plain_words, registry_entry
+from sfumato.fileformat import kinds, writer
+from sfumato.fileformat.plain_words import readme, registry_draft, sensitivity
+from sfumato.fileformat.reader import digest
+from sfumato.fileformat.writer import seal
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.mechanisms import second_moment
 from sfumato.mechanisms.covariance import Covariance
@@ -231,9 +233,9 @@ def test_the_layout_counts_what_it_keeps():
     for dim, centred, counted in itertools.product((1, 2, 5), (False, True), (False, True)):
         said = {"kind": "covariance"} | ({} if counted else {"rows": 9})
         said["mechanism"] = {"columns": dim, "centred": centred, "noise": "laplace"}
-        assert covariances.kept(dim, centred=centred, counted=counted).sum() == release_folder.numbers_in_column(said)
+        assert covariances.kept(dim, centred=centred, counted=counted).sum() == kinds.of(said).size(said)
     sketch = {"columns": 3, "centred": True, "noise": "sketch", "sketch_rows": 7}
-    assert release_folder.numbers_in_column({"kind": "covariance", "mechanism": sketch}) == 22
+    assert kinds.KINDS["covariance"].size({"mechanism": sketch}) == 22
 
 
 def test_norms_of_large_matrices_are_found_by_iteration():
@@ -298,7 +300,7 @@ def saved(noise, neighbours, rows, folder, centred=True):
     prepared = prepared_for(noise, centred=centred, neighbours=neighbours, rows=5)
     published = prepared.run(Block(rows.T), LEVEL[noise], Secret.for_testing(3))
     shared = {
-        "guarantee": describe_guarantee(prepared.guarantee),
+        "guarantee": prepared.guarantee.to_dict(),
         "schema": CUBE.to_dict(),
         "rows": 1,
         "protected": False,
@@ -307,7 +309,7 @@ def saved(noise, neighbours, rows, folder, centred=True):
         "randomness": "test",
         "warnings": [],
     }
-    release = CovarianceRelease(complete(shared | published.facts | {"files": {}}), next(published.blocks))
+    release = CovarianceRelease(seal(shared | published.facts | {"files": {}}), next(published.blocks))
     release.save(folder)
     return release
 
@@ -327,11 +329,11 @@ def test_a_saved_release_loads_as_it_was(noise, neighbours, tmp_path):
     if noise == "sketch":
         steps = loaded.array() / loaded.manifest["lattice"]["unit"]
         assert (steps == np.rint(steps)).all()
-        assert "rounded" in registry_entry(loaded.manifest)
-        assert "rounded to multiples" in plain_words(loaded.manifest)
+        assert "rounded" in registry_draft(loaded.manifest)
+        assert "rounded to multiples" in readme(loaded.manifest)
     assert "3 columns" in repr(loaded)
-    assert "sums of squares" in plain_words(loaded.manifest)
-    assert "one unit" in moves(loaded.manifest)
+    assert "sums of squares" in readme(loaded.manifest)
+    assert sensitivity(loaded.manifest).startswith("Sensitivity: ")
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -360,10 +362,10 @@ def test_a_manifest_that_shows_a_protected_number_of_rows_or_hides_a_public_one_
     left_out = ("digest", "format", "version", "software")
     fields = {k: v for k, v in made.manifest.items() if k not in left_out}
     with pytest.raises(ReleaseError, match="form of a manifest"):
-        complete(fields | {"rows": 50})
+        seal(fields | {"rows": 50})
     public = saved("gaussian", "replace", data(50), tmp_path / "p").manifest
     with pytest.raises(ReleaseError):
-        complete({k: v for k, v in public.items() if k not in (*left_out, "rows")})
+        seal({k: v for k, v in public.items() if k not in (*left_out, "rows")})
 
 
 @pytest.mark.parametrize(
@@ -379,7 +381,7 @@ def test_forged_releases_are_refused(change, tmp_path):
     fields = {k: v for k, v in made.manifest.items() if k not in left_out} | {"mechanism": mechanism}
     for name in ("README.txt", "registry.yaml"):
         (folder / name).unlink()
-    release_folder.finish(folder, fields, {})
+    writer.finish(folder, fields, {})
     with pytest.raises(ReleaseError):
         sfumato.load(folder, allow_unprotected=True)
 

@@ -9,7 +9,6 @@ from scipy import stats
 
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import distance_matrix
-from sfumato.fileformat.manifest import describe_guarantee
 from sfumato.intervals.additive_noise import located
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.mechanisms.distances import NoisyDistances
@@ -30,7 +29,7 @@ def release(data, schema=CUBE, noise="laplace", epsilon=10.0, seed=1):
     calibrated = calibrate(NoisyDistances(noise=noise).prepare(schema, promise), promise)
     rows = TableRows(open_table(data, schema), schema)
     published = calibrated.mechanism.run(rows, calibrated.level, Secret.for_testing(seed))
-    manifest = {"guarantee": describe_guarantee(promise), "schema": schema.to_dict()} | published.facts
+    manifest = {"guarantee": promise.to_dict(), "schema": schema.to_dict()} | published.facts
     return DistancesRelease(manifest, np.concatenate(list(published.blocks), axis=1))
 
 

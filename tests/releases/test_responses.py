@@ -12,7 +12,6 @@ from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import response_law
 from sfumato.estimation.response_law import Channel
-from sfumato.fileformat.manifest import describe_guarantee
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
@@ -365,7 +364,7 @@ def released(schema, codes, epsilon=1.0, ids=None, secret=7):
     prepared = RandomizedResponse().prepare(schema, guarantee)
     level = calibrate(prepared, guarantee).level
     out = run(prepared, level, encoded(schema, codes), seed=secret)
-    manifest = {"guarantee": describe_guarantee(guarantee), "schema": schema.to_dict(), "rows": len(codes)}
+    manifest = {"guarantee": guarantee.to_dict(), "schema": schema.to_dict(), "rows": len(codes)}
     return ResponsesRelease(manifest | prepared.facts(level), out, None, ids)
 
 

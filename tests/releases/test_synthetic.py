@@ -10,13 +10,12 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.fileformat.manifest import describe_guarantee
 from sfumato.mechanisms.synthetic.recipe import Synthetic
-from sfumato.pipeline.release import release as pipeline
+from sfumato.pipeline import release as pipeline
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.tables.blocks import TableRows
 from sfumato.tables.schema import Category, Flag, Real, Schema
@@ -33,7 +32,7 @@ def made(data, schema, promise=None, secret=1, **recipe):
     rows = TableRows(open_table(data, schema), schema)
     published = prepared.run(rows, calibrate(prepared, promise).level, Secret.for_testing(secret))
     columns = np.concatenate(list(published.blocks), axis=1)
-    shared = {"guarantee": describe_guarantee(promise), "schema": schema.to_dict(), "rows": columns.shape[1]}
+    shared = {"guarantee": promise.to_dict(), "schema": schema.to_dict(), "rows": columns.shape[1]}
     return SyntheticRelease(shared | published.facts, columns, published.matrix)
 
 

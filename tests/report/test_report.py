@@ -24,7 +24,7 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.report import error_plots, scenes, svg, words
 from sfumato.report.extreme import check_computable
 from sfumato.report.html import data_block, escape, number, tag, tick

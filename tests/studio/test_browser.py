@@ -19,7 +19,7 @@ import pytest
 from sfumato.ledger.ledger import Ledger
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
 from sfumato.studio.server import Server

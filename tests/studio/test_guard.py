@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import SchemaError
-from sfumato.fileformat.manifest import digest
+from sfumato.fileformat.reader import digest
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.guarantee import Guarantee

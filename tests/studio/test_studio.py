@@ -23,7 +23,7 @@ from sfumato.pipeline.release import release_to
 from sfumato.planning import planner
 from sfumato.planning.per_record import SketchErrors
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.studio import charts, desk, jobs, plan_screen, release_screen
 from sfumato.studio.describe_screen import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
@@ -683,7 +683,7 @@ def full(*_):
 
 
 def test_a_release_that_ends_before_noise_is_drawn_gets_its_price_back(visitor, monkeypatch):
-    monkeypatch.setattr("sfumato.fileformat.release_folder.new_folder", full)
+    monkeypatch.setattr("sfumato.fileformat.writer.new_folder", full)
     assert visitor.release(SKETCH)["spent"] == "Nothing was spent."
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["void"]
 
@@ -692,7 +692,7 @@ def test_where_its_price_cannot_be_given_back_it_says_how_to_get_it(visitor, mon
     def locked(*_):
         raise LedgerError("the ledger cannot be used (database is locked)")
 
-    monkeypatch.setattr("sfumato.fileformat.release_folder.new_folder", full)
+    monkeypatch.setattr("sfumato.fileformat.writer.new_folder", full)
     monkeypatch.setattr("sfumato.ledger.ledger.Reservation.void", locked)
     assert "reserved and nothing was drawn" in visitor.release(SKETCH)["spent"]
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["reserved"]

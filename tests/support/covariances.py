@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from sfumato.fileformat.manifest import describe_guarantee
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.randomness.secret import Secret
 from sfumato.releases.covariance import CovarianceRelease
@@ -26,5 +25,5 @@ def releases(prepared, rows, seeds, level=None, schema=CUBE):
     for seed in seeds:
         published = prepared.run(block, level, Secret.for_testing(seed))
         facts = {k: v for k, v in published.facts.items() if v is not None}
-        fields = {"schema": schema.to_dict(), "guarantee": describe_guarantee(prepared.guarantee)}
+        fields = {"schema": schema.to_dict(), "guarantee": prepared.guarantee.to_dict()}
         yield CovarianceRelease(facts | fields, next(published.blocks))

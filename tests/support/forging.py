@@ -6,7 +6,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.fileformat import manifest as manifests
+from sfumato.fileformat import reader
 
 
 def reseal(folder, **changes):
@@ -16,7 +16,7 @@ def reseal(folder, **changes):
     for name, facts in manifest["files"].items():
         content = (folder / name).read_bytes()
         facts |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    path.write_text(json.dumps(manifest | {"digest": manifests.digest(manifest)}))
+    path.write_text(json.dumps(manifest | {"digest": reader.digest(manifest)}))
 
 
 def with_footer(content, change):

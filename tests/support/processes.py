@@ -7,7 +7,7 @@ import numpy as np
 
 from faults.steps import around
 from sfumato.errors import BudgetError
-from sfumato.fileformat import release_folder
+from sfumato.fileformat import writer
 from sfumato.ledger import journal, ledger
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.sketch import Sketch
@@ -25,7 +25,7 @@ TERMS = {
 STEPS = {
     "before reserving": (journal.Journal, "append", "before"),
     "before drawing": (ledger.Reservation, "draw", "before"),
-    "before the manifest": (release_folder, "finish", "before"),
+    "before the manifest": (writer, "finish", "before"),
     "before committing": (ledger.Reservation, "commit", "before"),
     "after committing": (ledger.Reservation, "commit", "after"),
 }

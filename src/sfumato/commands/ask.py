@@ -9,7 +9,7 @@ from sfumato import plain
 from sfumato.commands.options import account, add_account, command, finite, tell
 
 if TYPE_CHECKING:
-    from sfumato.fileformat.manifest import Manifest
+    from sfumato.fileformat.manifest import Facts
     from sfumato.ledger.state import Quote
     from sfumato.pipeline.open_session import Answer, Opened
     from sfumato.pipeline.session import Session
@@ -179,7 +179,7 @@ def _whole(options: Any, session: "Session", queries: list[str]) -> None:
             _open(options, session, queries, session.open(options.method, queries=queries, **terms), write)
 
 
-def _tell_synthetic(options: Any, session: "Session", record: "Manifest") -> None:
+def _tell_synthetic(options: Any, session: "Session", record: "Facts") -> None:
     facts = [{"query": a["query"], "value": a["value"]} for a in record["answers"]]
     lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, of a synthetic histogram" for f in facts]
     _tell(options, session, facts, lines, record)

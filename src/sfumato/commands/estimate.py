@@ -1,12 +1,9 @@
 """``sfumato show`` and ``sfumato estimate``: what a release holds, and questions with error bars."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato import plain
 from sfumato.commands.options import command, tell
-
-if TYPE_CHECKING:
-    from sfumato.fileformat.manifest import Manifest
 
 
 def add_show(commands: Any) -> None:
@@ -16,24 +13,11 @@ def add_show(commands: Any) -> None:
 
 
 def _show(options: Any) -> None:
-    from sfumato.releases.loading import load
+    from sfumato.fileformat.plain_words import summary
+    from sfumato.releases.release import load
 
     manifest = load(options.release).manifest
     tell(options, manifest, summary(manifest))
-
-
-def summary(manifest: "Manifest") -> str:
-    """What a release holds and promises, in a few lines."""
-    from sfumato.fileformat.manifest import accounted, contents, moves, read_guarantee
-
-    lines = [
-        contents(manifest),
-        read_guarantee(manifest["guarantee"]).describe(),
-        moves(manifest),
-        *([accounted(manifest)] if manifest["accounted"] else []),
-        *(f"warning: {line}" for line in manifest["warnings"]),
-    ]
-    return "\n".join(map(plain.line, lines))
 
 
 def add_estimate(commands: Any) -> None:
@@ -78,7 +62,7 @@ def add_estimate(commands: Any) -> None:
 def _ask(options: Any, question: str) -> Any:
     """The release's method for a question, which not every kind can answer."""
     from sfumato.errors import ReleaseError
-    from sfumato.releases.loading import load
+    from sfumato.releases.release import load
     from sfumato.report.extreme import check_computable
 
     release = load(options.release)

@@ -9,6 +9,7 @@ from sfumato.commands.options import add_promise, command, finite, promise, tell
 from sfumato.commands.release import add_price
 
 if TYPE_CHECKING:
+    from sfumato.fileformat.manifest import Manifest
     from sfumato.ledger.state import Dataset
     from sfumato.privacy.units import Cap
 
@@ -142,19 +143,17 @@ def _described(dataset: "Dataset") -> str:
 
 
 def _facts(dataset: "Dataset") -> dict[str, Any]:
-    from sfumato.fileformat.manifest import describe_guarantee
-
     totals = [dataset.total(place) for place in range(len(dataset.caps))]
     return {
         "name": dataset.name,
         "composition": dataset.composition,
         "caps": [
-            describe_guarantee(cap.guarantee)
+            cap.guarantee.to_dict()
             | {"spent": finite(total.epsilon), "bound": total.bound, "remaining": dataset.remaining(place)}
             for place, (cap, total) in enumerate(zip(dataset.caps, totals, strict=True))
         ],
         "releases": [
-            {"number": s.number, "at": s.at, "mechanism": s.mechanism, "guarantee": describe_guarantee(s.guarantee)}
+            {"number": s.number, "at": s.at, "mechanism": s.mechanism, "guarantee": s.guarantee.to_dict()}
             | {
                 "part": s.part,
                 "state": s.state,
@@ -187,10 +186,10 @@ def _verify(options: Any) -> None:
     tell(options, {"entries": entries, "last": last, "releases": options.release}, text)
 
 
-def _manifest(folder: str) -> dict[str, Any]:
+def _manifest(folder: str) -> "Manifest":
     from pathlib import Path
 
-    from sfumato.fileformat.release_folder import open_folder
+    from sfumato.fileformat.reader import open_folder
 
     return open_folder(Path(folder), allow_unprotected=False)
 

@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sfumato.commands.estimate import summary
 from sfumato.commands.options import (
     account,
     add_account,
@@ -23,6 +22,7 @@ from sfumato.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sfumato.fileformat.manifest import Manifest
     from sfumato.mechanisms.base import Recipe
     from sfumato.planning.cut_options import Verdict
     from sfumato.privacy.guarantee import Guarantee
@@ -371,6 +371,7 @@ def _make(
     facts: dict[str, Any] | None = None,
 ) -> None:
     from sfumato.commands.progress import ProgressLine
+    from sfumato.fileformat.plain_words import summary
     from sfumato.pipeline.release import release_to
     from sfumato.tables.sources import open_table
 
@@ -407,7 +408,7 @@ def _warn_of_leftovers(out: str) -> None:
         print(f"note: {told}", file=sys.stderr)
 
 
-def _seen(made: dict[str, Any]) -> "Verdict":
+def _seen(made: "Manifest") -> "Verdict":
     """What is left of a graph in its sketch, and what would show more."""
     from sfumato.planning import cut_options
 

@@ -31,7 +31,7 @@ def add_report(commands: Any) -> None:
 
 
 def _report(options: Any) -> None:
-    from sfumato.releases.loading import load
+    from sfumato.releases.release import load
     from sfumato.report.page import page
 
     _check_place(options.out, force=options.force)

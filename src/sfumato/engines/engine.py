@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from sfumato.fileformat import release_folder
-from sfumato.fileformat.release_folder import Block, Written
+from sfumato.fileformat import writer
+from sfumato.fileformat.writer import Block, Written
 from sfumato.tables import cells
 from sfumato.tables.blocks import MEMORY, Blocks, LocalRows, Progress, Rows, memory_size
 from sfumato.tables.schema import Schema
@@ -74,7 +74,7 @@ class Local:
     ) -> Written:
         """One file, written as the blocks come; the secret announces itself when the first is drawn."""
         del announce
-        return release_folder.write_numbers(folder, names, with_ids(blocks, ids))
+        return writer.write_numbers(folder, names, with_ids(blocks, ids))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

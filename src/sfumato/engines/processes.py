@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from sfumato.engines.engine import Announce, Ids, Local, with_ids
 from sfumato.errors import ReleaseError
-from sfumato.fileformat import release_folder
+from sfumato.fileformat import writer
 from sfumato.fileformat.manifest import part_name
-from sfumato.fileformat.release_folder import Written
+from sfumato.fileformat.writer import Written
 from sfumato.numerics.types import Floats
 from sfumato.tables.blocks import Blocks, LocalRows, Progress, Rows
 
@@ -118,7 +118,7 @@ class Divided(Iterator[Result]):
 
         def write(number: int, made: Iterator[Any]) -> Part:
             mine = None if ids is None else ids.within(*self._rows.ranges[number])
-            return release_folder.write_part(folder / part_name(number), names, with_ids(made, mine))
+            return writer.write_part(folder / part_name(number), names, with_ids(made, mine))
 
         def help_with(number: int) -> Callable[[Progress], Part]:
             return lambda progress: write(number, self._rows.part(number, self._function, progress))

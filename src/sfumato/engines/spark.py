@@ -34,9 +34,9 @@ import pyarrow as pa
 
 from sfumato.engines.engine import Announce, Ids, with_ids
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError, SfumatoError
-from sfumato.fileformat import leftovers, release_folder
+from sfumato.fileformat import leftovers, writer
 from sfumato.fileformat.manifest import part_name
-from sfumato.fileformat.release_folder import Written
+from sfumato.fileformat.writer import Written
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats, Integers
 from sfumato.tables.blocks import MEMORY, Blocks, LocalRows, Progress, Rows, memory_size
@@ -71,7 +71,7 @@ class Spark:
             yield data
             return
         leftovers.warn(beside.absolute().parent)
-        with leftovers.hidden(beside.absolute(), "copy") as copy:
+        with writer.hidden(beside.absolute(), "copy") as copy:
             place = f"file://{copy / 'rows'}"  # not as_uri(), whose escapes Hadoop takes for letters of a name
             _attempt(lambda: data.write.parquet(place), f"writing the rows of the DataFrame to {copy.parent} failed")
             yield copy / "rows"
@@ -95,7 +95,7 @@ class Spark:
         del announce
         if isinstance(blocks, Mapped):
             return blocks.write(folder, names, ids)
-        return release_folder.write_numbers(folder, names, with_ids(blocks, ids))
+        return writer.write_numbers(folder, names, with_ids(blocks, ids))
 
 
 def session(master: str | None) -> Any:
@@ -227,7 +227,7 @@ class Mapped(Iterator[Result]):
         ranges = self._rows.ranges()
         if not ranges:
             raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
-        with leftovers.hidden(folder, "attempts") as attempts:
+        with writer.hidden(folder, "attempts") as attempts:
             found = self._rows.collected(ranges, self._writer(ranges, attempts, names, ids), _PART)
             written = {int(row["number"]): row for row in found}
             if sorted(written) != list(range(len(ranges))):
@@ -249,7 +249,7 @@ class Mapped(Iterator[Result]):
                 made: Iterable[Any] = LocalRows(blocks.within(start, stop), first=start, threads=1).map(function)
                 name = f"{number}-{secrets.token_hex(8)}.parquet"
                 mine = None if ids is None else ids.within(start, stop)
-                rows, facts = release_folder.write_part(Path(place) / name, names, with_ids(made, mine))
+                rows, facts = writer.write_part(Path(place) / name, names, with_ids(made, mine))
                 yield _batch(_PART, number, name, rows, facts["sha256"], facts["bytes"])
 
         return write

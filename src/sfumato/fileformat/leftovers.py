@@ -1,33 +1,19 @@
-"""The hidden folders in which releases come into being: held while in use, found and removed when one was killed.
-
-``.NAME.partial-...`` becomes the release NAME, ``.NAME.attempts-...`` beside it takes what tasks of Spark write, and
-``.NAME.copy-...`` is a Spark DataFrame on disk, which holds raw rows. Each is of mode 0700, and is removed when its
-process ends in any way that lets it; one that is killed outright leaves it.
-
-Whoever makes such a folder holds a lock on it (flock, on the folder itself, so that there is no file to forget), which
-forks that write parts inherit, and which the system drops with the last of them, however they end. So a folder without
-a lock is one that nobody writes to: on this machine, or on any where the file system shares locks. Where it has none,
-nobody can tell, and the folder is left alone.
-"""
+"""What releases leave that were killed: their hidden folders, found by name, told from those in use, and removed."""
 
 import os
 import re
-import secrets
 import shutil
 import stat
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 from sfumato.errors import LeftoverWarning, ParameterError, ReleaseError
+from sfumato.fileformat.writer import HiddenKind, held, hidden_in, locked
 
-Kind: TypeAlias = Literal["partial", "attempts", "copy"]
-
-_NAME = re.compile(r"\..+\.(partial|attempts|copy)-[0-9a-f]{16}", re.DOTALL)
-_WITHIN: dict[Kind, re.Pattern[str]] = {  # all that we ever put into one
+_WITHIN: dict[HiddenKind, re.Pattern[str]] = {  # all that we ever put into one
     "partial": re.compile(r"(data|projection|part-\d{6,})\.parquet|manifest\.json|README\.txt|registry\.yaml"),
     "attempts": re.compile(r"\d+-[0-9a-f]{16}\.parquet"),
     "copy": re.compile(r"rows"),
@@ -42,27 +28,10 @@ class Leftover:
     """
 
     path: Path
-    kind: Kind
+    kind: HiddenKind
     files: int
     bytes: int
     use: Literal["left", "held", "unknown"]
-
-
-@contextmanager
-def hidden(path: Path, kind: Kind) -> Iterator[Path]:
-    """A new folder beside a path, for this process and its forks alone; removed in the end, unless renamed by then."""
-    place, handle = _named(path, kind), None  # named first, so that it is always removed
-    try:
-        place.mkdir(mode=0o700)
-        while (handle := _held(place)) is None:  # somebody looked at it in this very instant
-            shutil.rmtree(place, ignore_errors=True)
-            place = _named(path, kind)
-            place.mkdir(mode=0o700)
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        if handle is not None:
-            os.close(handle)
 
 
 def found(folder: Path) -> list[Leftover]:
@@ -70,9 +39,7 @@ def found(folder: Path) -> list[Leftover]:
     if not folder.is_dir():
         raise ParameterError(f"there is no folder {folder}")
     try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
-        looked = [_looked_at(folder / name) for name in names]
+        looked = [_looked_at(path) for path in hidden_in(folder)]
     except OSError as error:
         raise ReleaseError(f"{folder} cannot be read ({error.strerror or type(error).__name__})") from None
     return [one for one in looked if one is not None]
@@ -80,7 +47,7 @@ def found(folder: Path) -> list[Leftover]:
 
 def remove(left: Leftover) -> bool:
     """Remove one that nobody holds; False if somebody does by now, or if it is no longer what it was."""
-    handle = _held(left.path, surely=True)
+    handle = held(left.path, surely=True)
     if handle is None:
         return False
     try:
@@ -117,12 +84,8 @@ def warn(folder: Path) -> None:
         warnings.warn(told, LeftoverWarning, stacklevel=3)
 
 
-def _named(path: Path, kind: Kind) -> Path:
-    return path.parent / f"{'' if path.name.startswith('.') else '.'}{path.name}.{kind}-{secrets.token_hex(8)}"
-
-
 def _looked_at(path: Path) -> Leftover | None:
-    kind = cast("Kind", path.name.rpartition(".")[2].partition("-")[0])
+    kind = cast("HiddenKind", path.name.rpartition(".")[2].partition("-")[0])
     with suppress(FileNotFoundError):  # renamed, or removed, meanwhile
         if not _ours(path, kind):
             return None
@@ -132,7 +95,7 @@ def _looked_at(path: Path) -> Leftover | None:
     return None
 
 
-def _ours(path: Path, kind: Kind) -> bool:
+def _ours(path: Path, kind: HiddenKind) -> bool:
     """Whether a folder is this user's, nobody else's to write to, and holds nothing but what we put into such a one."""
     facts = path.lstat()
     mode = stat.S_IMODE(facts.st_mode) & 0o777
@@ -151,38 +114,7 @@ def _ours(path: Path, kind: Kind) -> bool:
 def _use(path: Path) -> Literal["left", "held", "unknown"]:
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        locked = _locked(handle)
-        return "unknown" if locked is None else "left" if locked else "held"
+        free = locked(handle)
+        return "unknown" if free is None else "left" if free else "held"
     finally:
         os.close(handle)
-
-
-def _held(place: Path, *, surely: bool = False) -> int | None:
-    """A descriptor with the lock of a folder; None if another has it, or if the folder is not there any more.
-
-    Where the file system has no locks: one without, or None if it must be sure.
-    """
-    try:
-        handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    locked = _locked(handle)
-    if locked or (locked is None and not surely):
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(handle), place.lstat()):
-                return handle
-    os.close(handle)
-    return None
-
-
-def _locked(handle: int) -> bool | None:
-    """Take the lock of a folder until its descriptor is closed; False if another has it, None if there are no locks."""
-    try:
-        import fcntl  # noqa: PLC0415 - not on every system that can read a release
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return None
-    return True

@@ -15,13 +15,15 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import check
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.fileformat.manifest import Manifest, describe_guarantee, digest, read_guarantee
+from sfumato.fileformat import kinds
+from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.reader import digest
 from sfumato.ledger.state import STEPS, Dataset, Quote, Request, Spent, protects, read_dataset
 from sfumato.privacy import composition as accounting
 from sfumato.privacy import stored_losses, units
@@ -160,7 +162,7 @@ class Ledger:
                     else ""
                 )
             )
-        if spent.note not in (manifest["digest"], digest(manifest | {"files": {}})):
+        if spent.note not in (manifest["digest"], digest({**manifest, "files": {}})):
             raise LedgerError(f"this is not the release that entry {spent.number} committed: do not trust it")
         return spent
 
@@ -173,8 +175,7 @@ class Ledger:
         if entry is None or (entry.hash, entry.dataset, entry.kind) != (told["hash"], told["dataset"], "reserve"):
             raise LedgerError(f"{self.journal.name} has no entry for this release: it belongs to another ledger")
         spent = next(s for s in self.dataset(entry.dataset).releases if s.number == entry.number)
-        claims = manifest["mechanism"].get("satisfies_claim", True)
-        if claims and read_guarantee(manifest["guarantee"]) != spent.guarantee:
+        if kinds.claim_kept(manifest) and Guarantee.from_dict(manifest["guarantee"]) != spent.guarantee:
             raise LedgerError(f"this release promises something else than entry {spent.number}: do not trust it")
         return spent
 
@@ -246,7 +247,7 @@ class Account:
                 raise self._refusal(dataset, request, quotes)
             body = {
                 "mechanism": request.mechanism,
-                "guarantee": describe_guarantee(request.guarantee),
+                "guarantee": request.guarantee.to_dict(),
                 "part": self.part,
                 "outside": list(request.outside),
                 "loss": stored_losses.to_json(stored_losses.tabulated(request.loss)),
@@ -390,7 +391,7 @@ class Reservation:
             became = "is not in it any more" if state is None else f"is {state}"
             raise LedgerError(f"{self.ledger.journal.name} cannot record a release: reservation {self.number} {became}")
 
-    def commit(self, manifest: Manifest) -> None:
+    def commit(self, manifest: Mapping[str, object]) -> None:
         """Record the digest of what was released."""
         self.draw()
         self.ledger._mark(self.number, "commit", {"digest": manifest["digest"]}, self.hash)
@@ -436,7 +437,7 @@ def _total_json(total: Total) -> dict[str, Any]:
 
 
 def _cap_json(cap: Cap) -> dict[str, Any]:
-    return {"guarantee": describe_guarantee(cap.guarantee), "attributes": cap.attributes}
+    return {"guarantee": cap.guarantee.to_dict(), "attributes": cap.attributes}
 
 
 def _check_units(dataset: Dataset, schema: str) -> None:

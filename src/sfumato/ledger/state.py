@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
-from sfumato.fileformat.manifest import read_guarantee
 from sfumato.privacy import composition as accounting
 from sfumato.privacy import stored_losses
 from sfumato.privacy.composition import Book, Charge, Composition, Total
@@ -140,12 +139,12 @@ def _told(dataset: Dataset | None, entry: "Entry") -> Dataset:
 
 
 def _cap(body: dict[str, Any]) -> Cap:
-    return Cap(read_guarantee(body["guarantee"]), body["attributes"])
+    return Cap(Guarantee.from_dict(body["guarantee"]), body["attributes"])
 
 
 def _spent(entry: "Entry") -> Spent:
     body = entry.body
-    guarantee, loss = read_guarantee(body["guarantee"]), stored_losses.from_json(body["loss"])
+    guarantee, loss = Guarantee.from_dict(body["guarantee"]), stored_losses.from_json(body["loss"])
     charges = [
         replace(
             Charge.of(guarantee.epsilon, guarantee.delta, loss, c["times"]),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss
 from sfumato.randomness.secret import Secret
@@ -34,7 +34,7 @@ class Published:
     by_record : one published row per record, so that public ids go along.
     """
 
-    facts: Manifest
+    facts: Facts
     names: tuple[str, ...]
     blocks: Iterator[NDArray[np.generic]]
     matrix: Any = None

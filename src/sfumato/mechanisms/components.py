@@ -20,7 +20,7 @@ import scipy
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.mechanisms.sketch import Noise, PreparedSketch, Sketch, prepare_given
@@ -131,7 +131,7 @@ class PreparedComponents:
         )
         return prepare_given(recipe, self.schema, self.guarantee, components)
 
-    def facts(self, level: float, stage: PreparedSketch) -> Manifest:
+    def facts(self, level: float, stage: PreparedSketch) -> Facts:
         """What the manifest says of a run at this level with this second stage: functions of what is published."""
         first, second = self.levels(level)
         facts, scale = stage.facts(second), self.moment.scale(first) * self.moment.unit

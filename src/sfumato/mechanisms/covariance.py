@@ -29,7 +29,7 @@ import scipy
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import covariances
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Published, check_noise
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.numerics.lattice import Total
@@ -145,7 +145,7 @@ class PreparedCovariance:
         values = moment.protected(exact, scale, secret) * moment.unit
         return Published(facts, ("value",), iter([values[None]]), by_record=False)
 
-    def facts(self, level: float, records: int | None) -> Manifest:
+    def facts(self, level: float, records: int | None) -> Facts:
         """What the manifest says of a run; it has no number of rows where that is protected."""
         moment = self.moment
         scale = moment.scale(level) * moment.unit
@@ -259,7 +259,7 @@ class PreparedScatterSketch:
         moment, sums = whole[:-1, :-1], whole[:-1, -1]
         return moment - np.outer(sums, sums) / max(whole[-1, -1], 1e-300) if self.recipe.centred else moment
 
-    def facts(self, level: float, records: int | None) -> Manifest:
+    def facts(self, level: float, records: int | None) -> Facts:
         """What the manifest says of a run; it has no number of rows where that is protected."""
         ridge = level * self.longest**2
         mechanism = {

@@ -20,7 +20,7 @@ import numpy as np
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation import distance_matrix
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.sketch import Noise, effective_change
 from sfumato.numerics import lattice
@@ -197,7 +197,7 @@ class PreparedDistances:
         """The noise's scale in steps (b for Laplace, standard deviation for Gaussian), rounded up."""
         return math.nextafter(level * self.sensitivity(rows), math.inf)
 
-    def facts(self, level: float, rows: int) -> Manifest:
+    def facts(self, level: float, rows: int) -> Facts:
         """What the manifest says of a run at this level on that many rows, in squared weighted units."""
         unit, laplace = self.unit(rows), self.recipe.noise == "laplace"
         scale = self.scale(level, rows) * unit

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import FROM_DATA, Published, check_noise
 from sfumato.mechanisms.graph_sketch import check_edges, check_vertices
 from sfumato.numerics.lattice import INPUT_BITS
@@ -69,7 +69,7 @@ def triangle(graph: Graph) -> Iterator[tuple[int, Integers]]:
         yield start, block
 
 
-def _warnings(graph: Graph) -> Manifest:
+def _warnings(graph: Graph) -> Facts:
     return {"rows": graph.vertices} | ({"warnings": [FROM_DATA]} if graph.from_data else {})
 
 
@@ -126,7 +126,7 @@ class PreparedEdgeNoise:
             noisy = exact + draw(exact.size, scale)
             yield np.asarray(noisy[None] * np.float64(_STEP))
 
-    def facts(self, level: float, graph: Graph) -> Manifest:
+    def facts(self, level: float, graph: Graph) -> Facts:
         """What the manifest says of a run at this level."""
         root = np.sqrt(2.0) if self.recipe.noise == "laplace" else 1.0
         mechanism = {"name": "graph-noise", "noise": self.recipe.noise, "sensitivity": 1.0, "scale": level}
@@ -201,7 +201,7 @@ class PreparedEdgeResponse:
             words = secret.words(f"edge response {parameters}", position, bits)
             yield words.respond(bits, 2, epsilon).astype(np.int8)[None]
 
-    def facts(self, level: float, graph: Graph, *, weighted: bool) -> Manifest:
+    def facts(self, level: float, graph: Graph, *, weighted: bool) -> Facts:
         """What the manifest says of a run at this level."""
         epsilon = 1 / level
         keep = float(1 / (1 + np.exp(-epsilon)))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation import cuts
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import FROM_DATA, Published
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
@@ -173,7 +173,7 @@ class PreparedGraphSketch:
         content = secret.words(parameters, graph.codes, graph.steps.astype(np.int64)).key()
         return functools.partial(_normals, secret, parameters, content)
 
-    def facts(self, level: float, graph: Graph) -> Manifest:
+    def facts(self, level: float, graph: Graph) -> Facts:
         """What the manifest says of a run at this level."""
         weight = self.ridge(level, graph.vertices)
         grid = 2.0 ** math.floor(math.log2(weight) / 2 - _GRID_BITS)

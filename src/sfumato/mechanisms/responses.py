@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError
 from sfumato.estimation import response_law
 from sfumato.estimation.response_law import Answer, Channel
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Published, check_shows_rows
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss, Pure, Response, Responses
@@ -127,7 +127,7 @@ class PreparedResponses:
         """The loss of a run with epsilon0 = 1 / level for each value."""
         return response_loss(self.epsilon_per_value(level), self.changed, self.guarantee.group)
 
-    def facts(self, level: float) -> Manifest:
+    def facts(self, level: float) -> Facts:
         """What the manifest says of a run at this level."""
         each = self.epsilon_per_value(level)
         keep = [Channel(each, answer.categories).keep for answer in self.answers]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.fileformat.manifest import MOST_NUMBERS, Manifest
+from sfumato.fileformat.manifest import MOST_NUMBERS, Facts
 from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.numerics import lattice
 from sfumato.numerics.lattice import InputGrid
@@ -260,10 +260,10 @@ class PreparedSketch:
         names = tuple(f"z{i}" for i in range(self.dimension))
         return Published(self.facts(level), names, rows.map(Piecewise(one)), matrix)
 
-    def facts(self, level: float) -> Manifest:
+    def facts(self, level: float) -> Facts:
         """What the manifest says of a run at this level."""
         noise, scale, drawn = self.recipe.noise, self.scale(level) * self.unit, self.projection.projection
-        projection: Manifest = {"family": drawn.family, "dim_in": drawn.dim_in, "dim_out": self.dimension}
+        projection: Facts = {"family": drawn.family, "dim_in": drawn.dim_in, "dim_out": self.dimension}
         projection |= {"published": self.recipe.publish_projection}
         if self.recipe.publish_projection and self.recipe.seed is not None:
             projection |= {"seed": self.recipe.seed}

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.answering.base import Answered, Live
 from sfumato.errors import ParameterError
-from sfumato.fileformat.manifest import RANDOMNESS, Manifest, describe_guarantee, digest
+from sfumato.fileformat.manifest import RANDOMNESS, Facts
+from sfumato.fileformat.reader import digest
 from sfumato.intervals import additive_noise
 from sfumato.intervals.estimate import Estimate
 from sfumato.ledger.ledger import Reservation
@@ -45,7 +46,7 @@ class Answer:
     query: str
     estimate: Estimate
     epsilon: float
-    record: Manifest = field(repr=False)
+    record: Facts = field(repr=False)
     dataset: Dataset = field(repr=False)
 
     @property
@@ -64,16 +65,14 @@ def remaining(dataset: Dataset) -> float:
     return min(dataset.remaining(place) for place in range(len(dataset.caps)))
 
 
-def sealed(
-    guarantee: Guarantee, mechanism: Manifest, answers: Sequence[tuple[str, float]], charge: Reservation
-) -> Manifest:
+def sealed(guarantee: Guarantee, mechanism: Facts, answers: Sequence[tuple[str, float]], charge: Reservation) -> Facts:
     """What a ledger commits to: the questions and what was published; nothing else of the data."""
     body = {
         "format": "sfumato-answer",
         "version": 1,
         "software": {"sfumato": __version__},
         "kind": "answer",
-        "guarantee": describe_guarantee(guarantee),
+        "guarantee": guarantee.to_dict(),
         "mechanism": mechanism,
         "answers": [{"query": query, "value": value} for query, value in answers],
         "ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash},
@@ -114,7 +113,7 @@ class Opened(Live):
         super().__init__()
         self._asked, self.domain, self.schema, self.guarantee, self.charge = asked, domain, schema, guarantee, charge
         self._told: list[tuple[str, float]] = []
-        self.record: Manifest | None = None
+        self.record: Facts | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -151,11 +150,11 @@ class Opened(Live):
             self._told.append((predicate.text, answered.value))
         return _estimate(answered, float(self._asked.rows) if self.guarantee.neighbours == "replace" else 2.0**53)
 
-    def close(self) -> Manifest:
+    def close(self) -> Facts:
         """End the session: the ledger commits to a digest of all that was answered."""
         with self.turn():
             if self.record is None:
-                facts: Manifest = {"name": type(self._asked).__name__, "rows": self._asked.rows}
+                facts: Facts = {"name": type(self._asked).__name__, "rows": self._asked.rows}
                 if self.histogram is not None:
                     facts |= {"histogram": fingerprint(self.histogram)}
                 record = sealed(self.guarantee, facts, self._told, self.charge)

@@ -14,8 +14,8 @@ from sfumato import check
 from sfumato.engines.engine import Engine, Ids, Local, with_ids
 from sfumato.engines.spark import Spark
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.fileformat import leftovers, release_folder
-from sfumato.fileformat.manifest import RANDOMNESS, Manifest, complete, describe_guarantee
+from sfumato.fileformat import kinds, leftovers, writer
+from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest
 from sfumato.ledger.ledger import Account, Ledger, Reservation, schema_text
 from sfumato.ledger.state import Quote, Request
 from sfumato.mechanisms.base import CLASSES_SHOWN, FROM_DATA, Prepared, Published, Recipe
@@ -29,7 +29,7 @@ from sfumato.tables.schema import Schema
 from sfumato.tables.sources import Table, open_table, part_of
 
 if TYPE_CHECKING:
-    from sfumato.releases.loading import AnyRelease
+    from sfumato.releases.release import AnyRelease
 
 Budget: TypeAlias = Ledger | Account | str | Path | None  # a path or URL stands for its ledger's only dataset
 FROM_BOUNDS = "bounds were taken from the data, which is outside the guarantee"
@@ -53,7 +53,7 @@ def release(
     classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests: ``Secret.for_testing``, and a
     release made with it is marked as unprotected. Without it the release draws a key, which serves no other.
     """
-    from sfumato.releases.loading import of_kind  # noqa: PLC0415 - much to load where releases are only written
+    from sfumato.releases.release import of_kind  # noqa: PLC0415 - much to load where releases are only written
 
     key, account, worker = _key(secret), account_of(ledger), _engine(engine)
     beside = Path(tempfile.gettempdir()) / "sfumato"
@@ -67,10 +67,8 @@ def release(
             raise ReleaseError("the data have no rows, so there is nothing to release")
         columns = np.concatenate([block for block, _ in parts], axis=1)
         ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
-        manifest = complete(job.fields(published, columns.shape[1], charge) | {"files": {}})
-        made = of_kind(
-            manifest, columns.astype(release_folder.memory_type(manifest), copy=False), published.matrix, ids
-        )
+        manifest = writer.seal(job.fields(published, columns.shape[1], charge) | {"files": {}})
+        made = of_kind(manifest, columns.astype(kinds.memory_type(manifest), copy=False), published.matrix, ids)
         if charge is not None:
             charge.commit(manifest)
     return made
@@ -94,19 +92,20 @@ def release_to(  # noqa: PLR0913 - everything meets here
     all pairs of them, and for graphs).
     """
     key, account, worker = _key(secret), account_of(ledger), _engine(engine)
-    release_folder.check_free(Path(path))
-    leftovers.warn(Path(path).parent)
+    writer.check_free(Path(path))
+    if writer.any_hidden(Path(path).parent):
+        leftovers.warn(Path(path).parent)
     with worker.opened(data, Path(path)) as still, ExitStack() as stack:
         job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
         rows = job.rows(progress)
         charge = stack.enter_context(job.charged(account))
         announce, ready = ((lambda: None),) * 2 if charge is None else (charge.draw, charge.ready)
-        folder = stack.enter_context(release_folder.new_folder(Path(path), ready))
+        folder = stack.enter_context(writer.new_folder(Path(path), ready))
         published = job.run(rows, charge)
         written = worker.write(folder, published.names, published.blocks, job.ids(published), announce)
         if published.matrix is not None:
-            release_folder.write_projection(folder, published.matrix)
-        manifest = release_folder.finish(folder, job.fields(published, written.rows, charge), written.files)
+            writer.write_projection(folder, published.matrix)
+        manifest = writer.finish(folder, job.fields(published, written.rows, charge), written.files)
     if charge is not None:
         record(charge, manifest, path)
     return manifest
@@ -250,10 +249,10 @@ class _Job:
             return None
         return Ids.of(self.source, self.schema)
 
-    def fields(self, published: Published, rows: int, charge: Reservation | None) -> Manifest:
+    def fields(self, published: Published, rows: int, charge: Reservation | None) -> Facts:
         """Everything the manifest says but what depends on the files; facts that name the rows go before a count."""
         shared = {
-            "guarantee": describe_guarantee(self.calibrated.guarantee),
+            "guarantee": self.calibrated.guarantee.to_dict(),
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             "rows": rows,
             "protected": self.secret.protected,

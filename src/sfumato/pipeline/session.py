@@ -30,7 +30,7 @@ from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM
 from sfumato.answering.workload import check_room, questions
 from sfumato.errors import BudgetError, LedgerError, ParameterError
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.intervals import additive_noise
 from sfumato.ledger.ledger import Reservation, schema_text
 from sfumato.ledger.state import Quote, Request
@@ -211,7 +211,7 @@ class Session:
 
     def synthesise(
         self, queries: Sequence[str], *, epsilon: float, delta: float = 0.0, updates: int | None = None
-    ) -> tuple[SyntheticHistogram, Manifest]:
+    ) -> tuple[SyntheticHistogram, Facts]:
         """A synthetic histogram made for questions by MWEM, and what was committed to the ledger.
 
         Formal guarantee: the histogram satisfies (epsilon, delta), as proved for MWEM; what is computed from it is

@@ -6,7 +6,7 @@ A guarantee compares two inputs that differ in one *unit*. It says what the unit
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Any, Literal, NotRequired, Self, TypedDict, get_args
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -15,6 +15,25 @@ Unit = Literal["attribute", "record", "edge"]
 Neighbours = Literal["replace", "add-remove"]
 ProjectionUse = Literal["fixed", "fresh"]
 ChangeKind = Literal["attribute", "box", "l1", "l2"]
+
+
+class ChangeFields(TypedDict):
+    """A change as JSON has it."""
+
+    kind: ChangeKind
+    radius: NotRequired[float]
+
+
+class GuaranteeFields(TypedDict):
+    """A guarantee as JSON has it: in manifests and in ledgers."""
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    group: int
+    neighbours: Neighbours
+    change: ChangeFields
+    projection: ProjectionUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +129,27 @@ class Guarantee:
         if self.change is None:
             object.__setattr__(self, "change", Change(_DEFAULT_CHANGE[self.unit]))
         self._check_together()
+
+    @classmethod
+    def from_dict(cls, fields: GuaranteeFields) -> Self:
+        """The inverse of ``to_dict``; whatever else comes in is refused as when it is written in Python."""
+        values: dict[str, Any] = {**fields, "change": Change(**fields["change"])}
+        return cls(**values)
+
+    def to_dict(self) -> GuaranteeFields:
+        """All fields, as JSON has them."""
+        change: ChangeFields = {"kind": self.allowed_change.kind}
+        if self.allowed_change.radius is not None:
+            change["radius"] = self.allowed_change.radius
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": self.unit,
+            "group": self.group,
+            "neighbours": self.neighbours,
+            "change": change,
+            "projection": self.projection,
+        }
 
     def _check_together(self) -> None:
         kind = self.allowed_change.kind

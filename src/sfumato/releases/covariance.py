@@ -17,7 +17,8 @@ from sfumato import check, plain
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
 from sfumato.estimation import covariances
 from sfumato.estimation.covariances import Noisy, PrincipalComponents, Regression, Sketched, View
-from sfumato.fileformat.release_folder import numbers_in_column
+from sfumato.fileformat import kinds
+from sfumato.fileformat.manifest import CovarianceFacts, CovarianceManifest
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
@@ -31,8 +32,10 @@ Direction = str | Mapping[str, float] | Sequence[float] | Floats
 class CovarianceRelease(Release):
     """Noisy sums of squares and products, or a sketch of them: ``columns`` has shape (1, numbers)."""
 
+    manifest: CovarianceManifest
+
     def __post_init__(self) -> None:
-        count = numbers_in_column(self.manifest)
+        count = kinds.of(self.manifest).size(self.manifest)
         if self.columns.shape != (1, count):
             raise ReleaseError(f"this release must hold {count} numbers, got shape {self.columns.shape}")
 
@@ -43,9 +46,8 @@ class CovarianceRelease(Release):
         return f"<covariance of {self._mechanism['columns']} columns, {whose} {self.records:.0f} records; {what}>"
 
     @property
-    def _mechanism(self) -> dict[str, Any]:
-        mechanism: dict[str, Any] = self.manifest["mechanism"]
-        return mechanism
+    def _mechanism(self) -> CovarianceFacts:
+        return self.manifest["mechanism"]
 
     @property
     def _records(self) -> int | None:

@@ -13,6 +13,7 @@ from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import distance_matrix, neighbours
 from sfumato.estimation.neighbours import Clusters
+from sfumato.fileformat.manifest import NoiseManifest
 from sfumato.intervals import additive_noise
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import NoiseLaw
@@ -23,6 +24,8 @@ from sfumato.releases.release import Index, Nearest, Release
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DistancesRelease(Release):
     """Noisy squared distances: ``columns`` has shape (1, pairs), the strict upper triangle in row-major order."""
+
+    manifest: NoiseManifest
 
     def __post_init__(self) -> None:
         if self.columns.shape != (1, distance_matrix.pairs(self.rows)):

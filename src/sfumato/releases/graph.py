@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts as cutting
 from sfumato.estimation.cuts import PairNoise
+from sfumato.fileformat.manifest import GraphSketchManifest
 from sfumato.intervals.estimate import Estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Release
@@ -113,6 +114,8 @@ def _centred(vectors: Floats) -> Floats:
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GraphSketchRelease(GraphRelease):
     """Gaussian rows whose covariance is the Laplacian of the graph mixed with a complete one: (rows, vertices)."""
+
+    manifest: GraphSketchManifest
 
     @property
     def ridge(self) -> float:

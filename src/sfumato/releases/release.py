@@ -1,22 +1,38 @@
-"""What all releases share: what was promised, what the columns were, how records are named, and saving."""
+"""Loading a release, and what all releases share: the promise, the columns, how records are named, and saving."""
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.fileformat import release_folder
-from sfumato.fileformat.manifest import Manifest, read_guarantee
+from sfumato.fileformat import kinds, reader, writer
+from sfumato.fileformat.manifest import Manifest
 from sfumato.intervals.estimate import Estimate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
 
 Index = int | Sequence[int] | NDArray[np.integer]
+AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
+
+
+def load(path: str | Path, *, allow_unprotected: bool = False) -> AnyRelease:
+    """Open a release folder: checks its form, version and digests first, executes nothing, refuses test noise."""
+    folder = Path(path)
+    manifest = reader.open_folder(folder, allow_unprotected=allow_unprotected)
+    columns, ids = reader.read_numbers(folder, manifest)
+    return of_kind(manifest, columns, reader.read_projection(folder, manifest), ids)
+
+
+def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.Array | None) -> AnyRelease:
+    """The release of a manifest's kind; the class that serves it is imported here, and no other."""
+    module, name = kinds.of(manifest).served_by
+    return getattr(importlib.import_module(f"sfumato.releases.{module}"), name)(manifest, columns, projection, ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +72,7 @@ class Release:
     @property
     def guarantee(self) -> Guarantee:
         """What was promised."""
-        return read_guarantee(self.manifest["guarantee"])
+        return Guarantee.from_dict(self.manifest["guarantee"])
 
     @property
     def schema(self) -> Schema:
@@ -70,21 +86,24 @@ class Release:
 
     def table(self) -> pa.Table:
         """The published numbers as an Arrow table, with public ids if there are any."""
-        table = pa.table(dict(zip(release_folder.column_names(self.manifest), self.columns, strict=True)))
+        table = pa.table(dict(zip(self._names, self.columns, strict=True)))
         return table if self.ids is None else table.add_column(0, "id", self.ids)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Of the published columns, in their file."""
+        return kinds.of(self.manifest).columns(self.manifest)
 
     def save(self, path: str | Path) -> None:
         """Write the release folder, whole or not at all."""
         made = ("format", "version", "software", "digest", "files")
         fields = {key: value for key, value in self.manifest.items() if key not in made}
-        with release_folder.new_folder(Path(path)) as folder:
-            numbers = self.columns.astype(release_folder.number_type(self.manifest).to_pandas_dtype(), copy=False)
-            written = release_folder.write_numbers(
-                folder, release_folder.column_names(self.manifest), [(numbers, self.ids)]
-            )
+        with writer.new_folder(Path(path)) as folder:
+            numbers = self.columns.astype(kinds.stored_type(self.manifest), copy=False)
+            written = writer.write_numbers(folder, self._names, [(numbers, self.ids)])
             if self.projection is not None:
-                release_folder.write_projection(folder, self.projection)
-            release_folder.finish(folder, fields, written.files)
+                writer.write_projection(folder, self.projection)
+            writer.finish(folder, fields, written.files)
 
     def _pairs(self, first: Index, second: Index) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         a, b = self._check(first), self._check(second)

@@ -16,6 +16,7 @@ from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import neighbours, response_law, responses
 from sfumato.estimation.neighbours import Clusters
 from sfumato.estimation.response_law import Questionnaire
+from sfumato.fileformat.manifest import ResponsesManifest
 from sfumato.intervals.estimate import Estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
@@ -30,6 +31,8 @@ _BLOCK = 1 << 14
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ResponsesRelease(Release):
     """Random answers of every record: ``columns`` holds codes, of shape (data columns, records)."""
+
+    manifest: ResponsesManifest
 
     def __post_init__(self) -> None:
         sizes = np.array([answer.categories for answer in self.questionnaire.columns])

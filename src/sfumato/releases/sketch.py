@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import neighbours, sketches
 from sfumato.estimation.neighbours import Clusters
+from sfumato.fileformat.manifest import SketchManifest
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.numerics.types import Floats
@@ -24,6 +25,8 @@ from sfumato.tables.sources import open_table
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SketchRelease(Release):
     """Noisy projected records: ``columns`` has shape (dimension, records)."""
+
+    manifest: SketchManifest
 
     @property
     def dimension(self) -> int:

@@ -1,6 +1,6 @@
 """Synthetic rows in the analyst's hands: samples, the model behind them, and a way for real test rows into their space.
 
-Nothing here costs privacy. Rows live in ``dimension`` numbers: normalised as ``directions.Frame`` says, about the
+Nothing here costs privacy. Rows live in ``dimension`` numbers: normalised as ``unit_ball.Frame`` says, about the
 published centre (or the middle of the bounds), projected by W. The label, if there is one, is in its own units.
 """
 
@@ -16,6 +16,8 @@ from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import gaussians
 from sfumato.estimation.gaussians import Component
+from sfumato.fileformat import kinds
+from sfumato.fileformat.manifest import SyntheticManifest
 from sfumato.numerics.types import Floats
 from sfumato.projection.unit_ball import Frame
 from sfumato.releases.release import Release
@@ -57,6 +59,8 @@ class Model:
 class SyntheticRelease(Release):
     """Sampled rows: ``columns`` has shape (dimension, rows), and a last row of labels if there is a label."""
 
+    manifest: SyntheticManifest
+
     def __post_init__(self) -> None:
         expected = self.dimension + (self._labelled.column is not None)
         if self.columns.ndim != 2 or len(self.columns) != expected or self.projection is None:
@@ -65,7 +69,7 @@ class SyntheticRelease(Release):
             )
 
     def __repr__(self) -> str:
-        promise, claim = self.guarantee, self.manifest["mechanism"]["satisfies_claim"]
+        promise, claim = self.guarantee, kinds.claim_kept(self.manifest)
         what = f"epsilon={promise.epsilon:g}, delta={promise.delta:g}, neighbours={promise.neighbours!r}"
         return f"<{self.columns.shape[1]} synthetic rows; {what}{'' if claim else ', CLAIMED BUT NOT KEPT'}>"
 
@@ -92,7 +96,7 @@ class SyntheticRelease(Release):
 
     def model(self) -> Model:
         """Means and covariances."""
-        components = tuple(Component.from_dict(c) for c in self.manifest["mechanism"]["model"])
+        components = tuple(Component.from_dict({**c}) for c in self.manifest["mechanism"]["model"])
         return Model(components, self._labelled.classes)
 
     def array(self) -> Floats:

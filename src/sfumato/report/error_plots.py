@@ -15,7 +15,7 @@ from sfumato.report.html import number
 from sfumato.report.svg import Bars, Line, Mark, Plot, shortened
 
 if TYPE_CHECKING:
-    from sfumato.releases.loading import AnyRelease
+    from sfumato.releases.release import AnyRelease
 
 
 _POINTS = 121

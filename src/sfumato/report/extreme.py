@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from sfumato.releases.loading import AnyRelease
+    from sfumato.releases.release import AnyRelease
 
 _LARGEST, _SMALLEST = 1e50, 1e-50
 

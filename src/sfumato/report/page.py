@@ -10,13 +10,14 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from sfumato.fileformat import kinds
 from sfumato.report import error_plots, scenes, svg, words
 from sfumato.report.extreme import drawable
 from sfumato.report.html import Markup, data_block, join, number, tag
 
 if TYPE_CHECKING:
     from sfumato.ledger.state import Dataset
-    from sfumato.releases.loading import AnyRelease
+    from sfumato.releases.release import AnyRelease
     from sfumato.report.svg import Plot
 
 
@@ -33,7 +34,7 @@ def page(release: "AnyRelease", *, ledger: "Dataset | None" = None) -> str:
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{words.TITLES[manifest['kind']]} \u00b7 sfumato"),
+        tag("title", f"{kinds.of(manifest).title} \u00b7 sfumato"),
         tag("style", Markup(_text("report.css"))),
     )
     sections = [
@@ -96,7 +97,7 @@ def _top(release: "AnyRelease") -> Markup:
     return tag(
         "header",
         tag("p", "sfumato", class_="maker"),
-        tag("h1", words.TITLES[manifest["kind"]]),
+        tag("h1", kinds.of(manifest).title),
         tag("p", words.lead(manifest), class_="lead"),
         tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="key"),
         tag("aside", tag("h2", "Before you use it"), listed, class_=style) if warnings else "",

@@ -20,7 +20,7 @@ from sfumato.report.html import Markup, join, number
 from sfumato.report.svg import Bars, Mark, Plot, shortened
 
 if TYPE_CHECKING:
-    from sfumato.releases.loading import AnyRelease
+    from sfumato.releases.release import AnyRelease
 
 
 MOST_POINTS = 2000

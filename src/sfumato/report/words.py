@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from sfumato.fileformat import manifest as manifests
+from sfumato.fileformat import kinds, plain_words
 from sfumato.fileformat.manifest import Manifest
 from sfumato.privacy.attack_bounds import guess
 from sfumato.privacy.guarantee import Guarantee
@@ -12,22 +12,9 @@ from sfumato.report.html import Markup, escape, join, number, tag
 
 if TYPE_CHECKING:
     from sfumato.ledger.state import Dataset, Spent
-    from sfumato.releases.loading import AnyRelease
+    from sfumato.releases.release import AnyRelease
 
-_GRAPHS = ("graph-sketch", "graph-noise", "graph-responses")
 _MOST_COLUMNS, _MOST_LIST = 60, 8
-
-TITLES = {
-    "sketch": "A private sketch of records",
-    "components": "A private sketch of records, on private components",
-    "responses": "Private answers of records",
-    "distances": "Private distances between records",
-    "covariance": "A private covariance",
-    "synthetic": "Private synthetic records",
-    "graph-sketch": "A private sketch of a graph",
-    "graph-noise": "A private graph, with noise on its edges",
-    "graph-responses": "A private graph, with randomized edges",
-}
 
 
 # ---- the promise ----------------------------------------------------------------------------------------------------
@@ -35,7 +22,7 @@ TITLES = {
 
 def kept(manifest: Manifest) -> bool:
     """Whether a release keeps the promise it makes."""
-    return bool(manifest["protected"] and manifest["mechanism"].get("satisfies_claim", True))
+    return bool(manifest["protected"] and kinds.claim_kept(manifest))
 
 
 def meaning(guarantee: Guarantee) -> str:
@@ -126,8 +113,8 @@ def _x(letter: str, index: str) -> Markup:
 
 def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """What the promise does not cover: a few words, and a sentence or two."""
-    guarantee, graph = manifests.read_guarantee(manifest["guarantee"]), manifest["kind"] in _GRAPHS
-    yield "What is public", manifests.unprotected(manifest) + _public(manifest)
+    guarantee, graph = Guarantee.from_dict(manifest["guarantee"]), kinds.of(manifest).graph
+    yield "What is public", plain_words.unprotected(manifest) + _public(manifest)
     yield _more_than_a_unit(guarantee)
     thing = "edges" if graph else "records"
     yield (
@@ -145,7 +132,7 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
         ),
     )
     charged = (
-        f"This one was {manifests.accounted(manifest)}."
+        f"This one was {plain_words.accounted(manifest)}."
         if manifest["accounted"]
         else "This one was charged to no ledger."
     )
@@ -213,7 +200,7 @@ def budget(manifest: Manifest, dataset: "Dataset | None") -> Markup:
             return tag("p", "No ledger was used: nobody keeps count of what else was published of these data.")
         return tag(
             "p",
-            f"This release was {manifests.accounted(manifest)}. The state of that ledger is not part of this report.",
+            f"This release was {plain_words.accounted(manifest)}. The state of that ledger is not part of this report.",
         )
     entry = own_entry(manifest, dataset)
     return join(_entry(entry, dataset), *(_cap(dataset, place) for place in range(len(dataset.caps))))
@@ -274,7 +261,9 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
 
 def parameters(manifest: Manifest) -> Markup:
     """The mechanism with all its numbers, the projection, the lattice, the files."""
-    groups = {name: manifest[name] for name in ("mechanism", "projection", "lattice", "software") if name in manifest}
+    groups: dict[str, dict[str, Any]] = {
+        name: dict(manifest[name]) for name in ("mechanism", "projection", "lattice", "software") if name in manifest
+    }
     alone = {
         name: manifest[name]
         for name in ("kind", "rows", "numerics", "randomness", "protected", "accounted", "digest")
@@ -283,8 +272,8 @@ def parameters(manifest: Manifest) -> Markup:
     rows: list[Markup] = [_row(key, value) for key, value in alone.items()]
     for group, facts in groups.items():
         rows += [_row(f"{group}: {key}", value) for key, value in _flat(facts)]
-    for name, facts in manifest.get("files", {}).items():
-        rows.append(_row(f"file: {name}", f"{number(facts['bytes'])} bytes, SHA-256 {facts['sha256']}"))
+    for name, file in manifest["files"].items():
+        rows.append(_row(f"file: {name}", f"{number(file['bytes'])} bytes, SHA-256 {file['sha256']}"))
     return tag("table", tag("tbody", *rows), class_="facts")
 
 
@@ -362,18 +351,10 @@ def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
     manifest = release.manifest
     allow = "" if manifest["protected"] else ", allow_unprotected=True"
     head = f"import sfumato\n\nrelease = sfumato.load({folder!r}{allow})\nprint(release.guarantee.describe())\n"
-    if manifest["kind"] == "synthetic":
+    example = kinds.of(manifest).example(manifest)
+    if example is None:
         return f"{head}print(release.array().shape, release.sample(1000, 0).array().mean(axis=0))"
-    return f"{head}found = {_question(release)}\nprint(found.value, found.standard_error, found.interval(0.95))"
-
-
-def _question(release: "AnyRelease") -> str:
-    kind = release.manifest["kind"]
-    if kind == "covariance":
-        return f"release.variance({release.names[0]!r})"
-    if kind in _GRAPHS:
-        return "release.cut([0])"
-    return "release.distance(0, 1)" if release.rows > 1 else "release.norm([0])"
+    return f"{head}found = {example}\nprint(found.value, found.standard_error, found.interval(0.95))"
 
 
 def warnings(manifest: Manifest) -> list[str]:
@@ -381,12 +362,12 @@ def warnings(manifest: Manifest) -> list[str]:
     first = []
     if not manifest["protected"]:
         first.append("THIS RELEASE PROTECTS NOBODY. It was made with test noise: never publish it.")
-    if not manifest["mechanism"].get("satisfies_claim", True):
+    if not kinds.claim_kept(manifest):
         first.append("THE PROMISE BELOW IS NOT KEPT. The noise has published constants that are too small.")
     return first + [line[:1].upper() + line[1:] + "." * (not line.endswith(".")) for line in manifest["warnings"]]
 
 
 def lead(manifest: Manifest) -> Markup:
     """What is in the release, as a sentence."""
-    text = manifests.contents(manifest)
+    text = plain_words.contents(manifest)
     return escape(text[:1].upper() + text[1:] + ".")

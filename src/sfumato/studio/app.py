@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.studio import budget_screen, describe_screen, explore_screen, plan_screen, release_screen
 from sfumato.studio.desk import Studio
 from sfumato.studio.guard import Guard

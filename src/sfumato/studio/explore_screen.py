@@ -18,7 +18,7 @@ from sfumato.numerics.types import Floats
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
-from sfumato.releases.loading import AnyRelease
+from sfumato.releases.release import AnyRelease
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.report import svg

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sfumato.engines.engine import Announce, Ids, Local
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
-from sfumato.fileformat.release_folder import Written
+from sfumato.fileformat.writer import Written
 from sfumato.ledger.ledger import Account, Reservation
 from sfumato.ledger.state import Dataset, Quote, Request
 from sfumato.mechanisms.base import Recipe

@@ -10,7 +10,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
-from sfumato.fileformat.manifest import Manifest, contents, read_guarantee
+from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.plain_words import contents
 from sfumato.ledger.ledger import Account, Ledger
 from sfumato.ledger.state import Dataset
 from sfumato.mechanisms.base import Prepared, Recipe
@@ -22,7 +23,7 @@ from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import prospect
-from sfumato.releases.loading import load
+from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import read_schema
@@ -252,7 +253,7 @@ def made(studio: Studio, request: Request) -> Response:
         "name": name,
         "manifest": release.manifest,
         "holds": contents(release.manifest),
-        "promise": read_guarantee(release.manifest["guarantee"]).describe(),
+        "promise": release.guarantee.describe(),
         "source": f"/release/made/{quote(name, safe='')}/report",
     }
     return page(studio, "made.html", here="release", **facts)

@@ -26,7 +26,7 @@ from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import gaussians
 from sfumato.estimation.gaussians import Component, Shrink
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import CLASSES_SHOWN, Published, check_noise
 from sfumato.mechanisms.sketch import Noise
 from sfumato.mechanisms.synthetic import dimension_choice
@@ -360,7 +360,7 @@ class PreparedSynthetic:
                 columns = np.vstack([columns, which.astype(float)])
             yield columns
 
-    def facts(self, level: float, centred: "_Centred | None", components: list[Component]) -> Manifest:
+    def facts(self, level: float, centred: "_Centred | None", components: list[Component]) -> Facts:
         """What the manifest says: functions of the recipe and of what is published; no exact count that is private."""
         recipe, frame, (first, second) = self.recipe, self.frame, self.scales(level)
         mechanism: dict[str, Any] = {
@@ -389,7 +389,7 @@ class PreparedSynthetic:
             "warnings": list(self._warnings()),
         }
 
-    def _stage(self, sensitivity: float, scale: float, unit: float) -> Manifest:
+    def _stage(self, sensitivity: float, scale: float, unit: float) -> Facts:
         """A stage's sensitivity and noise, of sums that are not divided by the number of records."""
         deviation = scale * unit * (math.sqrt(2) if self.recipe.order == 1 else 1.0)
         return {"sensitivity": sensitivity * unit, "scale": scale * unit, "standard_deviation": deviation}

@@ -1,0 +1,117 @@
+"""What a release says of itself to people: README.txt, a draft for the OpenDP registry, and the sentences in them."""
+
+import functools
+import json
+from importlib import resources
+from string import Template
+
+from sfumato import plain
+from sfumato.fileformat import kinds
+from sfumato.fileformat.manifest import DATA, Manifest
+from sfumato.privacy.guarantee import Guarantee
+
+_UNPROTECTED = {
+    False: "The number of records, the order of the rows, and public ids are not protected.",
+    True: "The number of vertices, their numbering, and all edges of one vertex taken together are not protected.",
+}
+_NUMERICS = {
+    "exact": "on an integer lattice, exact to the last bit (no floating-point noise)",
+    "idealized": "proved for real numbers, computed in doubles, rounded to a coarse grid",
+}
+_NOT_KEPT = (
+    " AS IT WAS PUBLISHED, WHICH THIS RELEASE DOES NOT KEEP\nIts noise has published constants that are too small."
+)
+
+
+def contents(manifest: Manifest) -> str:
+    """What a release holds, in a few words."""
+    return kinds.of(manifest).contents(manifest)
+
+
+def sensitivity(manifest: Manifest) -> str:
+    """What one unit changes of what is published, as a sentence."""
+    return kinds.of(manifest).sensitivity(manifest)
+
+
+def unprotected(manifest: Manifest) -> str:
+    """What the promise leaves open, as a sentence."""
+    if manifest["mechanism"].get("counts") == "public":
+        return "The number of records, their labels and how many have each are not protected."
+    if manifest["guarantee"]["neighbours"] == "add-remove":
+        return "The schema and its bounds are not protected; the number of records is."
+    return _UNPROTECTED[kinds.of(manifest).graph]
+
+
+def accounted(manifest: Manifest) -> str:
+    """To which budget a release was charged."""
+    ledger = manifest["ledger"]
+    return f"charged to the budget of {ledger['dataset']!r}, entry {ledger['entry']} of its ledger"
+
+
+def summary(manifest: Manifest) -> str:
+    """What a release holds and promises, in a few lines."""
+    held = contents(manifest)
+    lines = [
+        f"{held[:1].upper()}{held[1:]}.",
+        Guarantee.from_dict(manifest["guarantee"]).describe(),
+        sensitivity(manifest),
+        *([f"This release was {accounted(manifest)}."] if manifest["accounted"] else []),
+        *(f"warning: {line}" for line in manifest["warnings"]),
+    ]
+    return "\n".join(map(plain.line, lines))
+
+
+def readme(manifest: Manifest) -> str:
+    """README.txt: the promise, what it does not cover, and how to use the release."""
+    guarantee, kind = Guarantee.from_dict(manifest["guarantee"]), kinds.of(manifest)
+    kept = ""
+    if "projection" in manifest:
+        where = "published here" if manifest["projection"]["published"] else "kept by the owner"
+        kept = f"\nThe projection is {where}."
+    return _template("README.template.txt").substitute(
+        software=plain.line(manifest["software"]["sfumato"]),
+        retraction="" if kinds.claim_kept(manifest) else _NOT_KEPT,
+        promise=guarantee.describe(),
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        unit=guarantee.unit,
+        neighbours=guarantee.neighbours,
+        change=guarantee.describe_change(),
+        projection="" if kind.graph else f", projection = {guarantee.projection}",
+        file=DATA if DATA in manifest["files"] else "part-*.parquet, one after the other",
+        contents=f"{kind.contents(manifest)}.{kept}",
+        unprotected=unprotected(manifest),
+        charged=f" This one was {accounted(manifest)}." if manifest["accounted"] else "",
+        randomness=plain.line(manifest["randomness"]),
+        warnings="\n".join(f"  ! {plain.line(line)}" for line in manifest["warnings"]) or "  none",
+        use="\n".join(f"    {code:41} {gives}" for code, gives in kind.use),
+    )
+
+
+def registry_draft(manifest: Manifest) -> str:
+    """A draft for the OpenDP deployments registry, tier 3: what is known is filled in, the rest is the owner's."""
+    guarantee, tabular = Guarantee.from_dict(manifest["guarantee"]), "schema" in manifest
+    domain = f"Undirected graphs on {manifest.get('rows')} vertices with edge weights clipped to [0, 1]."
+    if tabular:
+        domain = f"Tables of {len(manifest['schema']['columns'])} declared columns, clipped to public bounds."
+    open_facts = "The number and order of the records, the schema and its bounds, public ids."
+    text = {
+        "domain": domain,
+        "unprotected": open_facts if tabular and "rows" in manifest else unprotected(manifest),
+        "change": f"{guarantee.unit}: {guarantee.describe_change()}. Neighbours: {guarantee.neighbours}.",
+        "mechanisms": f"{contents(manifest)}; {_NUMERICS[manifest['numerics']]}.",
+        "accounting": "; ".join(manifest["warnings"]) or "A single release.",
+    }
+    return _template("registry.template.yaml").substitute(
+        {key: json.dumps(value) for key, value in text.items()},
+        product=kinds.of(manifest).product,
+        flavour="Approximate DP" if guarantee.delta else "Pure DP",
+        unit=guarantee.unit,
+        epsilon=guarantee.epsilon,
+        delta=f"\n      delta: {guarantee.delta!r}" if guarantee.delta else "",
+    )
+
+
+@functools.cache
+def _template(name: str) -> Template:
+    return Template(resources.files("sfumato.fileformat").joinpath(name).read_text(encoding="utf-8"))

@@ -1,0 +1,338 @@
+"""Reading a release folder, which a stranger may have made: checked whole before anything in it is believed.
+
+The manifest first: its form, its digest, that it agrees with itself; then every file against its digest. Parquet files
+are compared with what they must hold before they are unpacked. A footer can promise anything, and a few bytes can stand
+for millions of equal numbers. So the footer is read only if it is no larger than such a file needs; the columns, the
+rows of every row group and the numbers in every column must be as many as the release says before one of them is
+unpacked; and they are counted again when they are there. Nothing is executed or unpickled.
+"""
+
+import decimal  # noqa: F401 - jsonschema_rs loads it, and panics if an interrupt comes meanwhile
+import functools
+import hashlib
+import itertools
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import jsonschema_rs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy
+from numpy.typing import NDArray
+
+from sfumato import bounded, plain
+from sfumato.errors import ReleaseError, SfumatoError
+from sfumato.fileformat import kinds
+from sfumato.fileformat.manifest import (
+    DATA,
+    FORMAT,
+    ID,
+    LARGEST,
+    MANIFEST,
+    MOST_NUMBERS,
+    PROJECTION,
+    VERSION,
+    Manifest,
+    part_name,
+)
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.tables.schema import Schema
+
+_PLAIN = re.compile(r"[\w.-]{1,40}", re.ASCII)  # a name that can be shown
+Form: TypeAlias = list[tuple[str, pa.DataType]]
+
+FREE, MANIFOLD = 1 << 30, 1000  # bytes that any release may unpack to; and how many times the bytes of its files
+_TAIL = 8  # bytes: the footer's length and the mark of the format
+_FOOTER, _CHUNK, _GROUP = 1 << 20, 512, 1 << 20  # bytes: of a footer, of a column in it, of the least row group
+_PAGES = 1 << 16  # bytes of a column beside its numbers
+_PER_NUMBER = 32  # bytes of a number with all that may stand beside it
+_PACKED = {"UNCOMPRESSED": 1, "SNAPPY": 32}  # how releases are written, and how many times its size a text can become
+
+
+def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
+    """Check a release folder whole: its manifest, that every file is there, plain, and as it was written."""
+    if not path.is_dir():
+        raise ReleaseError(f"there is no release folder at {path}")
+    manifest = _read_manifest(path / MANIFEST)
+    if not manifest["protected"] and not allow_unprotected:
+        raise ReleaseError(
+            f"{path} was made with test noise and protects nobody: never publish it (allow_unprotected=True loads it)"
+        )
+    for name, facts in manifest["files"].items():
+        file = path / name
+        if file.is_symlink() or not file.is_file():
+            raise ReleaseError(
+                f"{file} is missing or not a plain file: the release is incomplete, ask its owner for a copy"
+            )
+        if file.stat().st_size != facts["bytes"] or sha256(file) != facts["sha256"]:
+            raise ReleaseError(f"{file} is not the file that was released (its digest does not fit): do not trust it")
+    return manifest
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# ---- the manifest ---------------------------------------------------------------------------------------------------
+
+
+def _read_manifest(path: Path) -> Manifest:
+    """Read and check a manifest: shape, version, digest. Nothing in it is executed or unpickled."""
+    if path.is_symlink() or not path.is_file():
+        raise ReleaseError(f"{path.parent} is not a release: it has no manifest.json of its own")
+    try:
+        found = bounded.loads(bounded.read(path, LARGEST, follow=False).decode())
+    except bounded.NotOrdinaryError as error:
+        raise ReleaseError(f"{path} is not read: {error}") from None
+    except bounded.SaidTwiceError:
+        raise ReleaseError(
+            f"{path} says something twice (a key of an object is repeated): it is damaged or forged, do not trust it"
+        ) from None
+    except (OSError, ValueError, RecursionError):
+        raise ReleaseError(f"{path} cannot be read as JSON: the release is damaged, ask its owner for a copy") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ReleaseError(f"{path} is not the manifest of a sfumato release")
+    if found.get("version") != VERSION:
+        version = plain.line(repr(found.get("version")), 40)
+        raise ReleaseError(f"{path} has format version {version}; this sfumato reads version {VERSION}")
+    check_form(found, path)
+    manifest = cast("Manifest", found)
+    if manifest["digest"] != digest(manifest):
+        raise ReleaseError(f"{path} was changed after the release was made (its digest does not fit): do not trust it")
+    _check_sense(manifest, path)
+    return manifest
+
+
+def check_form(manifest: object, path: Path | str = "the manifest") -> None:
+    """Refuse what does not have the form that the JSON Schema states."""
+    try:
+        _form().validate(manifest)
+    except jsonschema_rs.ValidationError as error:  # the first of them: all would fill the memory
+        known = itertools.takewhile(_PLAIN.fullmatch, map(str, error.instance_path))  # and no word of a stranger's
+        place = f"see {'/'.join(known) or 'its top level'}"
+    except ValueError:  # half of a character, which JSON can write, or lists in lists in lists
+        place = "not all of it can be read"
+    else:
+        return
+    raise ReleaseError(f"{path} does not have the form of a manifest: {place}")
+
+
+@functools.cache
+def _form() -> Any:
+    """The JSON Schema, read once; a test checks that it is one."""
+    schema = json.loads(
+        resources.files("sfumato.fileformat").joinpath("manifest.schema.json").read_text(encoding="utf-8")
+    )
+    return jsonschema_rs.Draft202012Validator(schema)
+
+
+def digest(manifest: Mapping[str, object]) -> str:
+    """SHA-256 of the canonical JSON of everything but the digest itself."""
+    body = {key: value for key, value in manifest.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _check_sense(manifest: Manifest, path: Path) -> None:
+    """What the JSON Schema cannot say: whole numbers, a guarantee and a schema that can be, numbers that agree."""
+    kind = kinds.of(manifest)
+    try:
+        Guarantee.from_dict(manifest["guarantee"])
+        schema = None if kind.graph else Schema.from_dict(manifest["schema"])
+        sound = type(manifest.get("rows", 1)) is int and _files_fit(manifest) and kind.agrees(manifest, schema)
+        sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge")
+    except (SfumatoError, TypeError, ValueError, OverflowError):
+        sound = False
+    if not sound:
+        raise ReleaseError(f"{path} contradicts itself: the release is damaged or forged, do not trust it")
+
+
+def _files_fit(manifest: Manifest) -> bool:
+    """Whether the files are those of such a release; a graph has one."""
+    published = "projection" in manifest and manifest["projection"]["published"]
+    names = data_files(manifest)
+    return bool(names) and (PROJECTION in manifest["files"]) == published and (names == [DATA] or "schema" in manifest)
+
+
+def data_files(manifest: Manifest) -> list[str]:
+    """The files of published numbers in the order of their rows: one, or all of several parts; nothing otherwise."""
+    names = [name for name in manifest["files"] if name != PROJECTION]
+    if names == [DATA]:
+        return names
+    parts = [part_name(number) for number in range(len(names))]
+    return parts if set(parts) == set(names) else []
+
+
+# ---- published numbers ----------------------------------------------------------------------------------------------
+
+
+def contradicted(path: Path) -> ReleaseError:
+    """The one complaint about files that are not what they should be."""
+    return ReleaseError(f"{path} does not hold what its manifest says: do not trust it")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """A Parquet file whose footer was found to be consistent: names and types, rows, and bytes on disk."""
+
+    path: Path
+    file: pq.ParquetFile
+    form: Form
+    rows: int
+    size: int
+
+    @classmethod
+    def open(cls, path: Path, columns: int) -> "Numbers":
+        """The file at a place, which must have at most so many columns."""
+        try:
+            size = _check_footer(path, columns)
+            file = pq.ParquetFile(path)
+            form = [(field.name, field.type) for field in file.schema_arrow]  # gaps are foreseen or not, and refused
+            sound = len(form) <= columns and _consistent(file.metadata, len(form))
+        except (pa.ArrowException, OSError, ValueError):
+            sound = False
+        if not sound:
+            raise contradicted(path)
+        return cls(path, file, form, int(file.metadata.num_rows), size)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column of numbers, as many as there are rows, looked at where they are.
+
+        Not by ``to_numpy``, which imports pandas if it is there, and that takes longer than loading a release.
+        """
+        try:
+            found = self.file.read([name]).column(0).combine_chunks()
+        except (pa.ArrowException, OSError, ValueError):
+            raise contradicted(self.path) from None
+        if len(found) != self.rows or found.null_count:
+            raise contradicted(self.path)
+        return np.from_dlpack(found)
+
+    def texts(self, name: str, most: int) -> pa.Array:
+        """A column of texts, as many as there are rows, of at most so many bytes together.
+
+        They are unpacked a few at a time: one that is written once can be meant by every row.
+        """
+        place = [known for known, _ in self.form].index(name)
+        groups = [self.file.metadata.row_group(g).column(place) for g in range(self.file.num_row_groups)]
+        longest = max((c.total_compressed_size * _PACKED[c.compression] for c in groups), default=0)
+        together = min(max(1, most // max(longest, 1)), 1 << 16)
+        found: list[pa.Array] = []
+        left = most
+        try:
+            for batch in self.file.iter_batches(batch_size=together, columns=[name]):
+                found.append(batch.column(0))
+                left -= batch.nbytes
+                if left < 0:
+                    raise contradicted(self.path)
+            whole = pa.concat_arrays(found) if found else pa.array([], pa.string())
+        except (pa.ArrowException, OSError):
+            raise contradicted(self.path) from None
+        if len(whole) != self.rows:
+            raise contradicted(self.path)
+        return whole
+
+
+def allowance(files: Sequence[Numbers]) -> int:
+    """How many bytes files may unpack to, together."""
+    return max(FREE, MANIFOLD * sum(file.size for file in files))
+
+
+def check_allowed(files: Sequence[Numbers], numbers: int) -> int:
+    """Refuse before so many numbers are unpacked, if their files are far too small; the bytes that are left."""
+    most = allowance(files)
+    if numbers * 8 > most:
+        raise ReleaseError(
+            f"{files[0].path.parent} would unpack to {numbers * 8 / (1 << 30):.3g} GiB, more than {MANIFOLD} times the "
+            "size of its files, which no release does that has noise in it: it is not read"
+        )
+    return most - numbers * 8
+
+
+def _check_footer(path: Path, columns: int) -> int:
+    """The size of a file whose footer is no larger than so many columns need."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - _TAIL, 0))
+        tail = file.read(_TAIL)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or length > min(size, _FOOTER + _CHUNK * columns * (1 + size // _GROUP)):
+        raise contradicted(path)
+    return size
+
+
+def _consistent(footer: pq.FileMetaData, columns: int) -> bool:
+    """Whether every row group has a number in each of its columns for each of its rows, stored in a way of ours."""
+    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    counts = [group.num_rows for group in groups]
+    if footer.num_columns != columns or min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
+        return False
+    chunks = ((group.num_rows, group.column(c)) for group in groups for c in range(columns))
+    return all(
+        chunk.num_values == rows
+        and chunk.compression in _PACKED
+        and chunk.total_compressed_size >= 0
+        and (chunk.physical_type == "BYTE_ARRAY" or 0 <= chunk.total_uncompressed_size <= _PER_NUMBER * rows + _PAGES)
+        for rows, chunk in chunks
+    )
+
+
+def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:
+    """The published numbers, (columns, rows), and the public ids; form and size are checked before they are read."""
+    names, count = kinds.of(manifest).columns(manifest), kinds.of(manifest).size(manifest)
+    wanted = [(name, pa.type_for_alias(kinds.stored_type(manifest))) for name in names]
+    with_ids = [(ID, pa.string()), *wanted]
+    files = [Numbers.open(path / name, len(with_ids)) for name in data_files(manifest)]
+    if sum(file.rows for file in files) != count:
+        raise contradicted(path)
+    if not (all(f.form == wanted for f in files) or all(f.form == with_ids for f in files)):
+        raise contradicted(path)
+    left = check_allowed(files, len(names) * count)
+    columns = np.empty((len(names), count), kinds.memory_type(manifest))
+    stop = 0
+    for file in files:
+        start, stop = stop, stop + file.rows
+        for name, row in zip(names, columns, strict=True):
+            row[start:stop] = file.column(name)
+    if not np.isfinite(columns).all():
+        raise contradicted(path)
+    return columns, _ids(files, left) if files[0].form == with_ids else None
+
+
+def _ids(files: Sequence[Numbers], most: int) -> pa.Array:
+    found = []
+    for file in files:
+        found.append(file.texts(ID, most))
+        most -= found[-1].nbytes
+    return pa.concat_arrays(found)
+
+
+def read_projection(path: Path, manifest: Manifest) -> Any:
+    """The projection in use, or None if it was kept; its form is checked."""
+    if not ("projection" in manifest and manifest["projection"]["published"]):
+        return None
+    place, shape = path / PROJECTION, (manifest["projection"]["dim_in"], manifest["projection"]["dim_out"])
+    wide = [(f"p{i}", pa.float64()) for i in range(min(shape[1], MOST_NUMBERS))]
+    thin = [("row", pa.int64()), ("column", pa.int64()), ("value", pa.float64())]
+    file = Numbers.open(place, max(len(wide), len(thin)))
+    entries = file.rows <= shape[0] * shape[1] if file.form == thin else file.form == wide and file.rows == shape[0]
+    if not entries:
+        raise contradicted(place)
+    check_allowed([file], len(file.form) * file.rows)
+    parts = [file.column(name) for name, _ in file.form]
+    if not all(np.isfinite(p).all() for p in parts):
+        raise contradicted(place)
+    if file.form != thin:
+        return np.column_stack(parts)
+    row, column, value = parts
+    if row.size and (min(row.min(), column.min()) < 0 or row.max() >= shape[0] or column.max() >= shape[1]):
+        raise contradicted(place)
+    return scipy.sparse.csr_array((value, (row, column)), shape=shape)

@@ -1,0 +1,241 @@
+"""Writing a release folder, which appears whole or not at all.
+
+A release comes into being in a hidden folder: ``.NAME.partial-...`` becomes the release NAME, ``.NAME.attempts-...``
+beside it takes what tasks of Spark write, and ``.NAME.copy-...`` is a Spark DataFrame on disk, which holds raw rows.
+Each is of mode 0700, and is removed when its process ends in any way that lets it; one that is killed outright leaves
+it (``leftovers``).
+
+Whoever makes such a folder holds a lock on it (flock, on the folder itself, so that there is no file to forget), which
+forks that write parts inherit, and which the system drops with the last of them, however they end. So a folder without
+a lock is one that nobody writes to: on this machine, or on any where the file system shares locks. Where it has none,
+nobody can tell, and the folder is left alone.
+"""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy
+from numpy.typing import NDArray
+
+from sfumato.errors import ReleaseError
+from sfumato.fileformat import plain_words
+from sfumato.fileformat.manifest import DATA, FORMAT, ID, LARGEST, MANIFEST, PROJECTION, VERSION, Manifest
+from sfumato.fileformat.reader import check_form, digest, sha256
+from sfumato.tables import cells
+from sfumato.tables.parquet_files import ParquetSink
+from sfumato.version import __version__
+
+HiddenKind: TypeAlias = Literal["partial", "attempts", "copy"]
+Block: TypeAlias = tuple[NDArray[Any], pa.Array | None]  # numbers, and the public ids of their rows
+_HIDDEN = re.compile(r"\..+\.(partial|attempts|copy)-[0-9a-f]{16}", re.DOTALL)
+
+
+def check_free(path: Path) -> None:
+    """Refuse a place where no new folder can be made."""
+    if path.exists() or path.is_symlink():
+        raise ReleaseError(f"{path} exists already: choose another name, or remove it first; nothing was written")
+    if not path.parent.is_dir():
+        raise ReleaseError(f"there is no folder {path.parent} to put the release in; nothing was written")
+
+
+@contextmanager
+def new_folder(path: Path, ready: Callable[[], None] = lambda: None) -> Iterator[Path]:
+    """A folder beside the wanted one that takes its name only if everything went well; otherwise it is removed.
+
+    ``ready`` is asked last, when all is written and only the name is missing; if it refuses, nothing appears.
+    """
+    check_free(path)
+    try:
+        with hidden(path, "partial") as partial:
+            yield partial
+            _sync(partial)
+            ready()
+            partial.chmod(0o755)
+            partial.rename(path)
+    except OSError as error:
+        raise ReleaseError(
+            f"writing {path} failed ({error.strerror or type(error).__name__}); nothing was left"
+        ) from None
+    with contextlib.suppress(OSError):  # the release is there; only its place in the folder may not be on disk yet
+        _sync_folder(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# ---- hidden folders, held while in use ------------------------------------------------------------------------------
+
+
+@contextmanager
+def hidden(path: Path, kind: HiddenKind) -> Iterator[Path]:
+    """A new folder beside a path, for this process and its forks alone; removed in the end, unless renamed by then."""
+    place, handle = _named(path, kind), None  # named first, so that it is always removed
+    try:
+        place.mkdir(mode=0o700)
+        while (handle := held(place)) is None:  # somebody looked at it in this very instant
+            shutil.rmtree(place, ignore_errors=True)
+            place = _named(path, kind)
+            place.mkdir(mode=0o700)
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _named(path: Path, kind: HiddenKind) -> Path:
+    return path.parent / f"{'' if path.name.startswith('.') else '.'}{path.name}.{kind}-{secrets.token_hex(8)}"
+
+
+def hidden_in(folder: Path) -> list[Path]:
+    """What has the name of a hidden folder, in order; whether one is ours, and still in use, is for others to find."""
+    with os.scandir(folder) as entries:
+        return sorted(folder / entry.name for entry in entries if _HIDDEN.fullmatch(entry.name))
+
+
+def any_hidden(folder: Path) -> bool:
+    """Whether there is a reason to look for what killed releases left; not where the folder cannot be listed."""
+    with suppress(OSError):
+        return bool(hidden_in(folder))
+    return False
+
+
+def held(place: Path, *, surely: bool = False) -> int | None:
+    """A descriptor with the lock of a folder; None if another has it, or if the folder is not there any more.
+
+    Where the file system has no locks: one without, or None if it must be sure.
+    """
+    try:
+        handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    taken = locked(handle)
+    if taken or (taken is None and not surely):
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(handle), place.lstat()):
+                return handle
+    os.close(handle)
+    return None
+
+
+def locked(handle: int) -> bool | None:
+    """Take the lock of a folder until its descriptor is closed; False if another has it, None if there are no locks."""
+    try:
+        import fcntl  # noqa: PLC0415 - not on every system that can read a release
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows were written, and digest and size of each file, as the manifest lists them."""
+
+    rows: int
+    files: dict[str, dict[str, Any]]
+
+
+def write_numbers(folder: Path, names: Sequence[str], blocks: Iterable[Block]) -> Written:
+    """Write (columns, rows) blocks, with public ids if there are any, as data.parquet."""
+    rows, facts = write_part(folder / DATA, names, blocks)
+    if rows == 0:
+        raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
+    return Written(rows, {DATA: facts})
+
+
+def write_part(path: Path, names: Sequence[str], blocks: Iterable[Block]) -> tuple[int, dict[str, Any]]:
+    """Write blocks to one Parquet file; the number of rows, and digest and size. Without rows there is no file."""
+    rows, sink = 0, None
+    with contextlib.ExitStack() as stack:
+        for block, ids in blocks:
+            numbers = [cells.arrow(column) for column in block]
+            fields = [pa.field(name, array.type, nullable=False) for name, array in zip(names, numbers, strict=True)]
+            named = [] if ids is None else [pa.field(ID, ids.type)]
+            schema = pa.schema([*named, *fields])
+            sink = sink or stack.enter_context(ParquetSink(path, schema))
+            sink.write(pa.RecordBatch.from_arrays([ids, *numbers] if named else numbers, schema=schema))
+            rows += block.shape[1]
+    return rows, {} if sink is None else sink.written
+
+
+def write_projection(folder: Path, matrix: Any) -> None:
+    """Write the projection in use, in weighted units: wide if dense, (row, column, value) if sparse."""
+    if isinstance(matrix, np.ndarray):
+        named = {f"p{i}": column for i, column in enumerate(matrix.T)}
+    else:
+        entries = scipy.sparse.coo_array(matrix)
+        row, column = (np.asarray(c, np.int64) for c in entries.coords)
+        named = {"row": row, "column": column, "value": entries.data}
+    table = pa.Table.from_arrays([cells.arrow(column) for column in named.values()], names=list(named))
+    pq.write_table(table, folder / PROJECTION, use_dictionary=False)
+
+
+# ---- the manifest and what goes with it -----------------------------------------------------------------------------
+
+
+def seal(fields: Mapping[str, Any]) -> Manifest:
+    """Add format, version and software, check against the JSON Schema, and seal with a digest of the whole.
+
+    A field that is None is left out: a number of rows that is protected.
+    """
+    said = {key: value for key, value in fields.items() if value is not None}
+    body = {"format": FORMAT, "version": VERSION, "software": {"sfumato": __version__}, **said}
+    sealed = body | {"digest": digest(body)}
+    text = to_json(sealed)
+    if len(text) > LARGEST:
+        raise ReleaseError(
+            f"the manifest would have more than {LARGEST >> 20} MiB, and nobody could load the release: take fewer "
+            "columns, a smaller dimension or fewer classes"
+        )
+    check_form(json.loads(text))
+    return cast("Manifest", sealed)
+
+
+def to_json(manifest: Mapping[str, object]) -> str:
+    """The manifest as it is written; what JSON has no numbers for (NaN, infinity) is refused."""
+    try:
+        return json.dumps(manifest, indent=2, sort_keys=False, allow_nan=False) + "\n"
+    except ValueError:
+        raise ReleaseError("the manifest could not be read again: it holds what is no number of JSON") from None
+
+
+def finish(folder: Path, fields: Mapping[str, Any], files: Mapping[str, dict[str, Any]]) -> Manifest:
+    """Add the digests that are not known yet, the manifest, the page in plain words and the registry draft."""
+    others = {p for p in folder.iterdir() if p.name not in files}
+    found = {p.name: {"sha256": sha256(p), "bytes": p.stat().st_size} for p in others}
+    manifest = seal({**fields, "files": dict(sorted({**files, **found}.items()))})
+    (folder / MANIFEST).write_text(to_json(manifest), encoding="utf-8")
+    (folder / "README.txt").write_text(plain_words.readme(manifest), encoding="utf-8")
+    (folder / "registry.yaml").write_text(plain_words.registry_draft(manifest), encoding="utf-8")
+    return manifest
