@@ -138,7 +138,7 @@ def test_a_manifest_that_says_something_twice_is_refused_at_any_depth(folder, sa
     text = path.read_text()
     assert said in text
     path.write_text(text.replace(said, again, 1))
-    with pytest.raises(ReleaseError, match="says something twice"):
+    with pytest.raises(ReleaseError, match="same key twice"):
         load(folder)
 
 

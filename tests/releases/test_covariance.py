@@ -446,9 +446,9 @@ def test_a_fitted_pca_comes_out(monkeypatch):
         (lambda r: r.variance([math.nan, 0.0, 0.0]), "finite"),
         (lambda r: r.principal_components(4), "k=4"),
         (lambda r: r.principal_components(0), "k=0"),
-        (lambda r: r.regression([], "c0"), "at least one"),
-        (lambda r: r.regression(["c0"], "c0"), "not the target"),
-        (lambda r: r.regression(["c1", "c1"], "c0"), "different"),
+        (lambda r: r.regression([], "c0"), "one or more"),
+        (lambda r: r.regression(["c0"], "c0"), "without the target"),
+        (lambda r: r.regression(["c1", "c1"], "c0"), "distinct"),
         (lambda r: r.regression(["c1"], "c0", ridge=-1.0), "ridge=-1.0"),
     ],
 )

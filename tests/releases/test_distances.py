@@ -175,7 +175,7 @@ def test_flags_count_their_differences():
     found = made.hamming([0, 1], [5, 6])
     assert found.value == pytest.approx([np.sum(data[0] != data[5]), np.sum(data[1] != data[6])], abs=0.01)
     assert release(data.astype(float), flags, epsilon=0.1).hamming([0], [5]).interval()[1][0] <= 6
-    with pytest.raises(ReleaseError, match="flags alone"):
+    with pytest.raises(ReleaseError, match="flags only"):
         release(np.zeros((3, 4))).hamming([0], [1])
 
 
@@ -214,11 +214,11 @@ def test_clusters_of_separated_records_are_found():
         (lambda r: r.distance(0, 5), "records are numbered 0 to 4"),
         (lambda r: r.distance(-1, 2), "records are numbered"),
         (lambda r: r.distance([0, 1], 2), "use distances for many pairs"),
-        (lambda r: r.distances([0, 1], [2]), "pairs go in step"),
+        (lambda r: r.distances([0, 1], [2]), "must have the same length"),
         (lambda r: r.nearest(0, 5), "k must be at most 4"),
         (lambda r: r.nearest(0, 0), "k must be a whole number"),
         (lambda r: r.cleaned("best"), "method must be one of"),
-        (lambda r: r.cleaned("nearest", 2), "use method='mds'"),
+        (lambda r: r.cleaned("nearest", 2), "rank needs method='mds'"),
         (lambda r: r.cleaned("mds", 5), "rank must be at most 4"),
         (lambda r: r.embedding(0), "rank must be a whole number"),
         (lambda r: r.cluster(6), "clusters must be at most 5"),

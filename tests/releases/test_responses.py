@@ -426,17 +426,17 @@ def test_hamming_and_jaccard_are_for_flags():
     low, high = release.jaccard(0, 1).interval(0.999)
     assert low[0] <= both / either <= high[0]
     for question in ("hamming", "jaccard"):
-        with pytest.raises(ReleaseError, match="flags alone"):
+        with pytest.raises(ReleaseError, match="flags only"):
             getattr(released(PEOPLE, [(1, 0, 2), (0, 3, 1)]), question)(0, 1)
 
 
 def test_questions_that_make_no_sense_are_refused():
     release = released(PEOPLE, [(1, 0, 2), (0, 3, 1), (1, 1, 1)])
     for question, named in (
-        (lambda: release.distance(0, 0), "two different records"),
-        (lambda: release.distances([0], [1, 2]), "in step"),
+        (lambda: release.distance(0, 0), "two records must differ"),
+        (lambda: release.distances([0], [1, 2]), "same length"),
         (lambda: release.distance(0, 3), "0 to 2"),
-        (lambda: release.norm([0.5]), "whole numbers"),
+        (lambda: release.norm([0.5]), "integers"),
         (lambda: release.nearest(0, k=3), "k=3"),
     ):
         with pytest.raises(ParameterError, match=named):

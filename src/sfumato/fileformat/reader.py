@@ -72,7 +72,7 @@ def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
                 f"{file} is missing or not a plain file: the release is incomplete, ask its owner for a copy"
             )
         if file.stat().st_size != facts["bytes"] or sha256(file) != facts["sha256"]:
-            raise ReleaseError(f"{file} is not the file that was released (its digest does not fit): do not trust it")
+            raise ReleaseError(f"{file} is not the file that was released (its digest does not match): do not trust it")
     return manifest
 
 
@@ -95,7 +95,7 @@ def _read_manifest(path: Path) -> Manifest:
         raise ReleaseError(f"{path} is not read: {error}") from None
     except bounded.SaidTwiceError:
         raise ReleaseError(
-            f"{path} says something twice (a key of an object is repeated): it is damaged or forged, do not trust it"
+            f"{path} has the same key twice in a JSON object: it is damaged or forged, do not trust it"
         ) from None
     except (OSError, ValueError, RecursionError):
         raise ReleaseError(f"{path} cannot be read as JSON: the release is damaged, ask its owner for a copy") from None
@@ -107,7 +107,9 @@ def _read_manifest(path: Path) -> Manifest:
     check_form(found, path)
     manifest = cast("Manifest", found)
     if manifest["digest"] != digest(manifest):
-        raise ReleaseError(f"{path} was changed after the release was made (its digest does not fit): do not trust it")
+        raise ReleaseError(
+            f"{path} was changed after the release was made (its digest does not match): do not trust it"
+        )
     _check_sense(manifest, path)
     return manifest
 
@@ -252,7 +254,7 @@ def check_allowed(files: Sequence[Numbers], numbers: int) -> int:
     if numbers * 8 > most:
         raise ReleaseError(
             f"{files[0].path.parent} would unpack to {numbers * 8 / (1 << 30):.3g} GiB, more than {MANIFOLD} times the "
-            "size of its files, which no release does that has noise in it: it is not read"
+            "size of its files: no release with noise in it does, so it is not read"
         )
     return most - numbers * 8
 

@@ -215,8 +215,8 @@ def seal(fields: Mapping[str, Any]) -> Manifest:
     text = to_json(sealed)
     if len(text) > LARGEST:
         raise ReleaseError(
-            f"the manifest would have more than {LARGEST >> 20} MiB, and nobody could load the release: take fewer "
-            "columns, a smaller dimension or fewer classes"
+            f"the manifest would have more than {LARGEST >> 20} MiB, too many to load it again: use fewer columns, a "
+            "smaller dimension or fewer classes"
         )
     check_form(json.loads(text))
     return cast("Manifest", sealed)

@@ -58,7 +58,7 @@ class CovarianceRelease(Release):
     def rows(self) -> int:
         """The number of records, where it is public."""
         if self._records is None:
-            raise ReleaseError("the number of records of this release is protected: ``records`` is a noisy one")
+            raise ReleaseError("the number of records of this release is protected: use ``records``, a noisy estimate")
         return self._records
 
     @property
@@ -142,12 +142,12 @@ class CovarianceRelease(Release):
         places, aim = [self._place(name) for name in features], self._place(target)
         check.not_negative(ridge=ridge)
         if not places or aim in places or len(set(places)) < len(places):
-            raise ParameterError("features must be different columns, at least one, and not the target")
+            raise ParameterError("features must be one or more distinct columns, without the target")
         weights = self.schema.encoding.weights
         found = covariances.coefficients(self.view, (places, aim), weights[places] / weights[aim], float(ridge))
         if found is None:
             raise ReleaseError(
-                "noise has made the features' covariance singular: take fewer features, or a ridge > 0 (in squared "
+                "the noisy covariance of the features is singular: use fewer features, or a ridge > 0 (in squared "
                 "weighted units)"
             )
         intercept = None
@@ -186,7 +186,7 @@ class CovarianceRelease(Release):
     def _place(self, name: str) -> int:
         if name not in self.names:
             raise ParameterError(
-                f"there is no encoded column {name!r}: they are {plain.line(', '.join(self.names[:20]))}"
+                f"there is no encoded column {name!r}: the columns are {plain.line(', '.join(self.names[:20]))}"
             )
         return self.names.index(name)
 

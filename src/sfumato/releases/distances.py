@@ -102,7 +102,7 @@ class DistancesRelease(Release):
         if method == "mds":
             return distance_matrix.between(self.embedding(rank))
         if rank is not None:
-            raise ParameterError(f"the nearest distances have no rank to choose, got rank={rank}: use method='mds'")
+            raise ParameterError(f"rank needs method='mds', got rank={rank} with method='nearest'")
         fitted = distance_matrix.nearest_distances(self.matrix())
         if not fitted.converged:
             raise ReleaseError(

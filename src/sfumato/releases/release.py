@@ -108,13 +108,13 @@ class Release:
     def _pairs(self, first: Index, second: Index) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         a, b = self._check(first), self._check(second)
         if a.shape != b.shape:
-            raise ParameterError(f"pairs go in step: first and second must be as many, got {a.size} and {b.size}")
+            raise ParameterError(f"first and second must have the same length, got {a.size} and {b.size}")
         return a, b
 
     def _check(self, records: ArrayLike, noun: str = "records") -> NDArray[np.int64]:
         index = np.atleast_1d(np.asarray(records))
         if index.dtype.kind not in "iu" or index.ndim != 1:
-            raise ParameterError(f"{noun} are named by whole numbers, their positions in the release")
+            raise ParameterError(f"{noun} must be integers: their positions in the release")
         if index.size and (index.min() < 0 or index.max() >= self.rows):
             raise ParameterError(
                 f"{noun} are numbered 0 to {self.rows - 1}, got {int(index.min())} to {int(index.max())}"
@@ -125,5 +125,5 @@ class Release:
         encoding = self.schema.encoding
         if len(encoding.flags) != encoding.dim or (encoding.weights != 1).any():
             raise ReleaseError(
-                "Hamming and Jaccard need a schema of flags alone, all of weight 1: use distances instead"
+                "Hamming and Jaccard need a schema with flags only, all of weight 1: use distances instead"
             )

@@ -85,7 +85,9 @@ class ResponsesRelease(Release):
         mine, theirs = self._rows(records), self.transform(public_rows)
         mine, theirs = np.broadcast_arrays(mine, theirs) if 1 in (len(mine), len(theirs)) else (mine, theirs)
         if len(mine) != len(theirs):
-            raise ParameterError(f"records and public_rows must be as many, got {len(mine)} and {len(theirs)}")
+            raise ParameterError(
+                f"records and public_rows must have the same length, got {len(mine)} and {len(theirs)}"
+            )
         return responses.squared_distance_to_public(mine, theirs, self.questionnaire)
 
     def norm(self, records: Index) -> Estimate:
@@ -133,7 +135,7 @@ class ResponsesRelease(Release):
     def _answers(self, first: Index, second: Index) -> tuple[Codes, Codes]:
         a, b = self._pairs(first, second)
         if (a == b).any():
-            raise ParameterError("a record shares its answers with itself: ask about two different records")
+            raise ParameterError("the two records must differ: a record shares its random answers with itself")
         return self.codes.T[a], self.codes.T[b]
 
     def _rows(self, records: Index) -> Codes:

@@ -60,7 +60,7 @@ class SketchRelease(Release):
 
     def _project(self, weighted: Floats) -> Floats:
         if self.projection is None:
-            raise ReleaseError("this release keeps its projection, so other rows cannot be brought into its space")
+            raise ReleaseError("the projection of this release is not published, so other rows cannot be projected")
         return np.asarray((self.projection.T @ weighted).T)
 
     def distance(self, i: int, j: int) -> Estimate:
@@ -78,7 +78,9 @@ class SketchRelease(Release):
         mine, theirs = self._rows(records), self.transform(public_rows)
         mine, theirs = np.broadcast_arrays(mine, theirs) if 1 in (len(mine), len(theirs)) else (mine, theirs)
         if len(mine) != len(theirs):
-            raise ParameterError(f"records and public_rows must be as many, got {len(mine)} and {len(theirs)}")
+            raise ParameterError(
+                f"records and public_rows must have the same length, got {len(mine)} and {len(theirs)}"
+            )
         return sketches.squared_distance_to_public(mine, theirs, self.noise, self.geometry)
 
     def attribute_distance(self, records: Index, attributes: Mapping[str, float]) -> Estimate:

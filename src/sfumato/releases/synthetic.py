@@ -174,7 +174,7 @@ class SyntheticRelease(Release):
         middle = (encoding.weights * frame.middle)[:, None]
         if frame.normalise == "never":
             if length is not None:
-                raise ParameterError(f"rows kept their lengths here, so none can be given, got length={length!r}")
+                raise ParameterError(f"length must be left out where rows kept their lengths, got length={length!r}")
             return np.asarray(middle + rows * frame.radius)
         if length is None:
             public = self.manifest["mechanism"]["centring"] == "public"
