@@ -49,7 +49,7 @@ ON_SPARK = f"""
 import sys, time
 from pathlib import Path
 import sfumato as sf
-from sfumato.engines.engine import Local
+from sfumato.engines.local import Local
 from sfumato.pipeline.release import release_to
 from sfumato.engines.spark import Spark
 terms = dict(schema=sf.Schema.read(sys.argv[2]), mechanism=sf.Sketch(dimension={DIMENSION}, seed=1),

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
 from sfumato.audit.papers import farthest_rows, largest_loss, second_moment_draws
-from sfumato.mechanisms.synthetic.recipe import sensitivities
+from sfumato.mechanisms.synthetic import sensitivities
 from sfumato.projection.families import orthonormalise
 
 Floats = NDArray[np.float64]

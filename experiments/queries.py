@@ -20,13 +20,14 @@ from sfumato.answering.median import Median
 from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM, suggested_rounds
 from sfumato.answering.workload import questions
+from sfumato.engines.local import LocalRows
 from sfumato.errors import ExhaustedError
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
 from sfumato.report.plots import figure
-from sfumato.tables.blocks import TableRows
+from sfumato.tables.blocks import Blocks
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
@@ -101,7 +102,7 @@ def adult(folder: Path | None, columns: list[str] | None, rng: np.random.Generat
     some = {name: value for name, value in cuts.items() if columns is None or name in columns}
     domain = Domain.of(schema, columns, some)
     name = f"{'Adult' if known else 'generated people'}, {domain.size:,} cells"
-    return Data(name, domain, domain.histogram(TableRows(open_table(table), schema)))
+    return Data(name, domain, domain.histogram(LocalRows(Blocks.of(open_table(table), schema))))
 
 
 def _people(rng: np.random.Generator, rows: int = 48_842) -> pa.Table:

@@ -21,12 +21,13 @@ from refute.steering import Steered
 from sfumato.audit import recorder
 from sfumato.audit.claimed_moves import allowed, moves, row_covariance, stretch
 from sfumato.audit.recorder import Draw, Tape
+from sfumato.engines.local import LocalRows
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.covariance import COUNT_SHARE, PreparedScatterSketch
 from sfumato.mechanisms.sketch import PreparedSketch
 from sfumato.numerics.lattice import InputGrid
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.tables.blocks import Blocks, LocalRows, Piecewise
+from sfumato.tables.blocks import Blocks, Piecewise
 from sfumato.tables.columns import DataColumn, Flag, Real
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table

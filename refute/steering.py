@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from refute.luck import chance, pick
-from sfumato.audit.recorder import Draw, Integers, Tape
+from sfumato.audit.recorder import Draw, Tape
+from sfumato.numerics.types import Integers
 
 _FAR = 1 << 40
 

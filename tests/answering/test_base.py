@@ -8,9 +8,9 @@ import pytest
 
 from sfumato.answering import base, mwem, workload
 from sfumato.answering.counting import Counting
-from sfumato.answering.multiplicative_weights import MOST_POSITIVES, Weights
+from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM
-from sfumato.answering.sparse_vector import Scales, SparseVector
+from sfumato.answering.sparse_vector import MOST_POSITIVES, Scales, SparseVector
 from sfumato.answering.workload import Partition
 from sfumato.errors import ParameterError
 from sfumato.privacy.guarantee import Guarantee

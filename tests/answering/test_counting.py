@@ -13,11 +13,11 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import fits
+from support.rows import table_rows
 
 PAIR = Schema((Flag("a"), Flag("b")))
 DOMAIN = Domain.of(PAIR)
@@ -89,7 +89,7 @@ def test_answers_have_rounded_laplace_noise_of_that_scale():
 
 
 def test_rows_are_counted_by_what_they_answer():
-    rows = TableRows(open_table(np.array([[1, 0], [1, 1], [0, 0]], float), PAIR), PAIR)
+    rows = table_rows(open_table(np.array([[1, 0], [1, 1], [0, 0]], float), PAIR), PAIR)
     assert exact_counts(rows, lambda block: block > 0.5).tolist() == [2, 1]
     assert exact_counts(rows, lambda block: block[0] < 0.5).tolist() == [1]
     prepared = Counting(questions=2).prepare(Guarantee(epsilon=100.0))

@@ -27,10 +27,10 @@ from sfumato.privacy.stored_losses import from_json, tabulated, to_json
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.columns import Category, Flag
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.rows import table_rows
 
 SCHEMA = Schema((Flag("a"), Flag("b"), Category("c", ("x", "y"), "x")))
 DOMAIN = Domain.of(SCHEMA)
@@ -178,7 +178,7 @@ def test_suggested_settings_go_by_rows_times_epsilon():
 
 
 def test_rows_go_in_by_any_engine():
-    rows = TableRows(open_table(pa.table({"a": [1, 0] * 50, "b": [1] * 100, "c": ["x", "y"] * 50})), SCHEMA)
+    rows = table_rows(open_table(pa.table({"a": [1, 0] * 50, "b": [1] * 100, "c": ["x", "y"] * 50})), SCHEMA)
     for recipe in (Weights(updates=3), Median(size=4)):
         prepared = recipe.prepare(DOMAIN, Guarantee(epsilon=100.0))
         live = prepared.start(rows, 0.01, Secret.for_testing(1))

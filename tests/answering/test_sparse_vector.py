@@ -16,11 +16,11 @@ from sfumato.privacy.losses import Composed
 from sfumato.privacy.stored_losses import from_json, tabulated, to_json
 from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
+from support.rows import table_rows
 
 PAIR = Schema((Flag("a"), Flag("b")))
 DOMAIN = Domain.of(PAIR)
@@ -157,7 +157,7 @@ def test_without_numbers_nothing_but_the_side_is_told():
 
 def test_rows_are_read_once_and_give_the_histogram():
     prepared = SparseVector(threshold=50).prepare(DOMAIN, Guarantee(epsilon=20.0))
-    rows = TableRows(open_table(np.ones((300, 2)), PAIR), PAIR)
+    rows = table_rows(open_table(np.ones((300, 2)), PAIR), PAIR)
     live = prepared.start(rows, 0.05, Secret.for_testing(1))
     assert live.ask(np.array([False, False, False, True])).positive
 

@@ -14,8 +14,8 @@ import pytest
 from sfumato.cli import main
 from sfumato.ledger.ledger import Account, Ledger
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
 from support.hostile import HOSTILE
+from support.rows import forbid_reading, reading
 from support.twins import always, secret_of
 
 SCHEMA = """
@@ -99,7 +99,7 @@ def test_json_holds_the_answers_the_budget_and_a_record_that_the_ledger_knows(ca
 
 
 def test_a_batch_is_priced_first_without_reading_a_row(capsys, monkeypatch):
-    monkeypatch.setattr(TableRows, "sum", lambda *_: pytest.fail("rows were read"))
+    forbid_reading(monkeypatch)
     priced = asked(capsys, "--epsilon", "0.1", "--batch", "ages.txt", "--price")
     assert priced.splitlines() == [
         "3 questions at epsilon 0.1 each; nothing was read",
@@ -109,6 +109,8 @@ def test_a_batch_is_priced_first_without_reading_a_row(capsys, monkeypatch):
     facts = json.loads(asked(capsys, "--epsilon", "2", "--batch", "ages.txt", "--price", "--json"))
     assert (facts["questions"], facts["quotes"][0]["after"], facts["quotes"][0]["fits"]) == (3, 6.0, False)
     assert entries() == 1
+    with reading():
+        asked(capsys, "--epsilon", "0.1", "--batch", "ages.txt")
 
 
 def test_a_batch_is_answered_in_the_order_of_its_file_after_the_questions_of_the_line(capsys):

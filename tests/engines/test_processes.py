@@ -21,16 +21,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import sfumato as sf
 from faults.context import CONTEXT
 from sfumato.commands import options as parsing
-from sfumato.engines.engine import Local
+from sfumato.engines.local import Local
 from sfumato.engines.processes import Processes, divided, taken
 from sfumato.errors import BudgetError, ReleaseError, SchemaError
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Blocks
+from sfumato.tables.blocks import Blocks, cores
 from sfumato.tables.columns import Flag, Id, Real
 from sfumato.tables.sources import open_table
-from sfumato.threads import cores
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux only")
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.engine import Local
+from sfumato.engines.local import Local
 from sfumato.engines.spark import Spark, SparkRows, session
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import leftovers, writer

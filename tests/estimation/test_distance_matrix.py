@@ -7,7 +7,8 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.estimation import distance_matrix
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 
 
 def noisy(rng, count, dim, scale):

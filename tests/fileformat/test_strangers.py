@@ -22,7 +22,8 @@ from sfumato.releases.release import load
 from sfumato.report.html import escape
 from sfumato.report.plots import draw_spending
 from sfumato.tables import parquet_files
-from sfumato.tables.schema import Category, Flag, Id, Real, Schema
+from sfumato.tables.columns import Category, Flag, Id, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.forging import one_row_for, reseal, varint, with_footer
 from support.kinds import KINDS, made

@@ -17,9 +17,9 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, Gaussian
 from sfumato.privacy.units import Cap, units
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
+from support.rows import forbid_reading, reading
 from support.spending import ROWS, SCHEMA, SKETCH, made, pure, request, states
 
 # ---- the life of a release -------------------------------------------------------------------------------------------
@@ -45,11 +45,13 @@ def test_without_a_ledger_the_manifest_says_that_nothing_was_accounted_for():
 
 def test_what_does_not_fit_is_refused_before_a_row_is_read(ledger, monkeypatch):
     made(ledger, 2.0)
-    monkeypatch.setattr(TableRows, "map", lambda *_: pytest.fail("rows were read"))
+    forbid_reading(monkeypatch)
     with pytest.raises(BudgetError, match=r"has spent 2 of epsilon 3 at delta 0; .* still fit is 1$") as caught:
         made(ledger, 1.5)
     assert (caught.value.requested, caught.value.remaining) == (1.5, 1.0)
     assert states(ledger) == ["committed"]
+    with reading():
+        made(ledger, 1.0)
 
 
 def test_what_the_message_says_would_fit_does_fit(tmp_path):

@@ -14,10 +14,10 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import randomized_choice
 from sfumato.randomness.secret import Secret, Words
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
+from support.rows import table_rows
 from support.twins import TwiceTheEpsilon, secret_of
 
 BOX = Schema.reals(16, low=0, high=1)
@@ -75,7 +75,7 @@ def prepared(**facts):
 
 
 def scores(rows, mechanism, level=1.0):
-    return TableRows(open_table(rows, BOX), BOX).sum(mechanism._scorer(level)) / 2**20
+    return table_rows(open_table(rows, BOX), BOX).sum(mechanism._scorer(level)) / 2**20
 
 
 def test_the_parts_of_epsilon_add_up():
@@ -140,7 +140,7 @@ def test_no_range_makes_a_score_or_an_error_depend_on_cells(width):
     two = one.copy()
     two[0, 0] = width
     found = [
-        TableRows(open_table(rows, schema), schema).sum(mechanism._scorer(calibrate(mechanism, promise).level)) / 2**20
+        table_rows(open_table(rows, schema), schema).sum(mechanism._scorer(calibrate(mechanism, promise).level)) / 2**20
         for rows in (one, two)
     ]
     assert (np.abs(found[0] - found[1]) <= 1).all()

@@ -19,10 +19,11 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Laplace
 from sfumato.randomness.secret import Secret
 from sfumato.releases.sketch import SketchRelease
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
+from support.rows import table_rows
 
 NOISES = ["laplace", "gaussian"]
 MIXED = Schema(
@@ -57,7 +58,7 @@ def prepare(schema, noise="laplace", kind="box", epsilon=1.0, dimension=2, **mor
 
 def run(prepared, data, level, seed=1):
     published = prepared.run(
-        TableRows(open_table(data, prepared.schema), prepared.schema), level, Secret.for_testing(seed)
+        table_rows(open_table(data, prepared.schema), prepared.schema), level, Secret.for_testing(seed)
     )
     return published, np.concatenate(list(published.blocks), axis=1)
 
@@ -206,7 +207,7 @@ def test_a_release_is_the_same_however_it_is_cut_into_blocks():
     prepared = prepare(schema)
     outs = []
     for threads in (1, 3):
-        rows = TableRows(open_table(data, schema), schema, threads=threads)
+        rows = table_rows(open_table(data, schema), schema, threads=threads)
         published = prepared.run(rows, 1.0, Secret.for_testing(1))
         outs.append((published.matrix, np.concatenate(list(published.blocks), axis=1)))
     assert all((a == b).all() for a, b in zip(*outs, strict=True))
@@ -412,6 +413,6 @@ def test_a_narrow_column_beside_a_very_wide_one_can_be_released(noise):
     for components in (np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]])):
         stage = prepared.second_stage(components)
         assert stage.reach <= 2.0**53
-        rows = TableRows(open_table(pa.table({"wide": [0.0, 1e60], "narrow": [True, False]}), schema), schema)
+        rows = table_rows(open_table(pa.table({"wide": [0.0, 1e60], "narrow": [True, False]}), schema), schema)
         (block,) = stage.run(rows, 1.0, Secret.for_testing(1)).blocks
         assert np.isfinite(block).all()

@@ -19,10 +19,11 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import ChiSquare, Gaussian
 from sfumato.randomness.secret import Secret
 from sfumato.releases.covariance import CovarianceRelease
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.moments import HALVES, MIXED, Block, every_pair, moves, neighbours, random_rows
+from support.rows import table_rows
 
 NEIGHBOURS = ["replace", "add-remove"]
 SQUARE = Schema.reals(2, low=-1, high=1)
@@ -208,7 +209,7 @@ def test_squares_sums_and_counts_are_exact_over_blocks_and_threads():
     pairs = [(0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)]
     expected = [sum(a * b for a, b in zip(triples[i], triples[j], strict=True)) for i, j in pairs]
     for threads in (1, 3):
-        found = moment.exact(TableRows(open_table(data, schema), schema, threads=threads))
+        found = moment.exact(table_rows(open_table(data, schema), schema, threads=threads))
         assert found.integers().tolist() == expected
     assert covariance._count(found, moment.grid) == 150_000
 
@@ -393,7 +394,7 @@ def test_a_number_of_rows_without_noise_of_its_own_is_caught(monkeypatch):
 
 def released(recipe, schema, data, guarantee, level=1.0, seed=1):
     prepared = recipe.prepare(schema, guarantee)
-    published = prepared.run(TableRows(open_table(data, schema), schema), level, Secret.for_testing(seed))
+    published = prepared.run(table_rows(open_table(data, schema), schema), level, Secret.for_testing(seed))
     fields = {"schema": schema.to_dict(), "guarantee": {}} | published.facts
     return CovarianceRelease({k: v for k, v in fields.items() if v is not None}, next(published.blocks))
 

@@ -17,10 +17,11 @@ from sfumato.numerics import lattice
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
+from support.rows import table_rows
 
 NOISES = ["laplace", "gaussian"]
 RADIUS = 0.7
@@ -110,7 +111,7 @@ def test_blocks_of_input_and_of_work_do_not_change_a_release(monkeypatch):
     whole = released(prepared, 1.0, data)
     pieces = prepared.run(Blocks(data[:, :1], data[:, 1:30], data[:, 30:]), 1.0, Secret.for_testing(1)).blocks
     assert (np.concatenate(list(pieces), axis=1)[0] == whole).all()
-    rows = TableRows(open_table(data.T, CUBE), CUBE)
+    rows = table_rows(open_table(data.T, CUBE), CUBE)
     assert (np.concatenate(list(prepared.run(rows, 1.0, Secret.for_testing(1)).blocks), axis=1)[0] == whole).all()
     monkeypatch.setattr(distances, "_CELLS", 120)
     few = list(prepared.run(Blocks(data), 1.0, Secret.for_testing(1)).blocks)

@@ -9,9 +9,9 @@ import pytest
 from sfumato.mechanisms.distances import NoisyDistances, SquareGrid, _farther
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.rows import table_rows
 
 
 @pytest.mark.parametrize(("columns", "bits"), [(1, 26), (2, 25), (4, 25), (5, 24), (16, 24), (17, 23), (64, 23)])
@@ -41,7 +41,7 @@ def test_a_length_that_changes_moves_its_square_as_stated():
 def test_the_manifest_states_the_deviation_of_the_noise(noise, squared):
     promise = Guarantee(epsilon=1.0, delta=0.0 if noise == "laplace" else 1e-6)
     prepared = NoisyDistances(noise=noise).prepare(Schema.reals(2, low=0, high=1), promise)
-    rows = TableRows(open_table(np.eye(2), prepared.schema), prepared.schema)
+    rows = table_rows(open_table(np.eye(2), prepared.schema), prepared.schema)
     published = prepared.run(rows, 3.0, Secret.for_testing(1))
     told = published.facts["mechanism"]
     assert (told["standard_deviation"] / told["scale"]) ** 2 == pytest.approx(squared)

@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse, stats
 
 from sfumato.audit.bound import lower_bound
+from sfumato.engines.local import LocalRows
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts
 from sfumato.fileformat.plain_words import contents
@@ -26,7 +27,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare
 from sfumato.randomness.idealized import normals
 from sfumato.randomness.secret import Secret, Words
-from sfumato.tables.blocks import LocalRows
 from sfumato.tables.edges import gather, open_edges, weighted
 from sfumato.tables.schema import Schema
 from support.evidence import ALPHA, agrees

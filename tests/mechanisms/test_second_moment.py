@@ -14,11 +14,12 @@ from sfumato.numerics.lattice import Total, coarsen
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.moments import HALVES, MIXED, Block, every_pair, moves, neighbours
+from support.rows import table_rows
 
 CUBE = Schema.reals(4, low=-1, high=1)
 
@@ -212,13 +213,13 @@ def test_the_sum_is_exact_over_blocks_and_threads():
     expected = [sum(a * b for a, b in zip(integers[i], integers[j], strict=True)) for i, j in ((0, 0), (1, 1), (2, 2))]
     expected += [sum(a * b for a, b in zip(integers[i], integers[j], strict=True)) for i, j in ((0, 1), (0, 2), (1, 2))]
     for threads in (1, 3):
-        found = moment.exact(TableRows(open_table(data, schema), schema, threads=threads))
+        found = moment.exact(table_rows(open_table(data, schema), schema, threads=threads))
         assert found.integers().tolist() == expected
 
 
 def test_sums_beyond_64_bits_are_refused_and_smaller_ones_are_exact():
     schema = Schema.reals(1, low=0, high=1)
-    rows = TableRows(open_table(np.zeros((300_000, 1)), schema), schema)
+    rows = table_rows(open_table(np.zeros((300_000, 1)), schema), schema)
     (total,) = rows.sum(lambda position, _block: np.array([2**60 + position]))
     positions = range(0, 300_000, 1 << 16)
     assert total == 2**60 * len(positions) + sum(positions)
@@ -229,13 +230,13 @@ def test_sums_beyond_64_bits_are_refused_and_smaller_ones_are_exact():
 def test_a_table_without_rows_sums_to_zeros_of_the_right_shape():
     moment = SecondMoment.prepare(MIXED, promise("box", 1), 1)
     empty = pa.table({"age": [1.0], "smoker": [True], "city": ["Bern"], "x": [0.0]}).slice(0, 0)
-    assert moment.exact(TableRows(open_table(empty, MIXED), MIXED)).integers().tolist() == [0] * 21
+    assert moment.exact(table_rows(open_table(empty, MIXED), MIXED)).integers().tolist() == [0] * 21
 
 
 def test_progress_counts_published_rows_only():
     seen = []
     schema = Schema.reals(1, low=0, high=1)
-    rows = TableRows(open_table(np.zeros((100_000, 1)), schema), schema, progress=seen.append)
+    rows = table_rows(open_table(np.zeros((100_000, 1)), schema), schema, progress=seen.append)
     rows.sum(lambda _position, block: np.array([block.shape[1]]))
     assert seen == []
     list(rows.map(lambda _position, block: block))

@@ -15,7 +15,8 @@ from sfumato.mechanisms.sketch import Sketch, effective_change
 from sfumato.numerics.lattice import Total
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Words
-from sfumato.tables.schema import Real, Schema
+from sfumato.tables.columns import Real
+from sfumato.tables.schema import Schema
 from support.twins import secret_of
 
 LONG = [(7,), (3, 5), (2048, 1000, 3), (2047, 2047, 1), (*[2048] * 40,), (2, 2, 3), (5, 5, 1)]

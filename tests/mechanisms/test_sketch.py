@@ -21,9 +21,10 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.projection import LatticeProjection
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.rows import table_rows
 
 FAMILIES = ["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
 NOISES = ["laplace", "gaussian"]
@@ -113,7 +114,7 @@ def test_a_row_norm_clip_bounds_any_two_rows(norm, noise):
 def run_many(sketch, level, value, count, seed):
     """One release of ``count`` equal records is ``count`` independent runs on one record."""
     table = open_table(np.tile(value, (count, 1)), sketch.schema)
-    rows = TableRows(table, sketch.schema)
+    rows = table_rows(table, sketch.schema)
     return np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed)).blocks), axis=1)
 
 
@@ -159,7 +160,7 @@ def test_distances_are_unbiased_with_the_predicted_variance_for_every_unit(famil
         recipe = replace(recipe, dimension=4) if family == "orthonormal" else recipe
         sketch = recipe.prepare(UNIT_BOX, guarantee(kind, noise, epsilon=8.0))
         level = levels.setdefault(kind, calibrate(sketch, sketch.guarantee).level)
-        rows = TableRows(open_table(np.tile(pair, (25, 1)), UNIT_BOX), UNIT_BOX, threads=1)
+        rows = table_rows(open_table(np.tile(pair, (25, 1)), UNIT_BOX), UNIT_BOX, threads=1)
         (out,) = sketch.run(rows, level, Secret.for_testing(seed)).blocks
         scale = sketch.scale(level) * sketch.unit * (math.sqrt(2) if noise == "laplace" else 1.0)
         law, geometry = NoiseLaw(noise, scale), Geometry(family, 4, out.shape[0])
@@ -219,7 +220,7 @@ def test_a_forgotten_factor_two_of_a_category_is_caught(monkeypatch):
         level = calibrate(sketch, sketch.guarantee).level
         outputs = []
         for seed, city in ((1, "Bern"), (2, "Basel")):
-            rows = TableRows(open_table(pa.table({"city": [city] * 60_000}), schema), schema)
+            rows = table_rows(open_table(pa.table({"city": [city] * 60_000}), schema), schema)
             outputs.append(np.concatenate(list(sketch.run(rows, level, Secret.for_testing(seed)).blocks), axis=1))
         ends = np.eye(2)
         found = lower_bound(*(scores(sketch, z, *ends) for z in outputs), confidence=1 - 1e-6)
@@ -366,11 +367,11 @@ def test_threads_and_blocks_do_not_change_a_release():
     table = open_table(data, UNIT_BOX)
     runs = [
         np.concatenate(
-            list(sketch.run(TableRows(table, UNIT_BOX, threads=t), 1.0, Secret.for_testing(1)).blocks), axis=1
+            list(sketch.run(table_rows(table, UNIT_BOX, threads=t), 1.0, Secret.for_testing(1)).blocks), axis=1
         )
         for t in (1, 3)
     ]
     assert (runs[0] == runs[1]).all()
     arrow = open_table(pa.table({f"c{i}": data[:, i] for i in range(4)}), UNIT_BOX)
-    again = np.concatenate(list(sketch.run(TableRows(arrow, UNIT_BOX), 1.0, Secret.for_testing(1)).blocks), axis=1)
+    again = np.concatenate(list(sketch.run(table_rows(arrow, UNIT_BOX), 1.0, Secret.for_testing(1)).blocks), axis=1)
     assert (runs[0] == again).all()

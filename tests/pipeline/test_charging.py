@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato
+from sfumato.engines.local import LocalRows
 from sfumato.errors import LedgerError, ParameterError, RangeError, ReleaseError, SchemaError
 from sfumato.ledger.ledger import Ledger, Reservation
 from sfumato.mechanisms.covariance import Covariance
@@ -16,7 +17,6 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.charging import charged
 from sfumato.pipeline.release import release, release_to
 from sfumato.pipeline.session import Session
-from sfumato.tables.blocks import LocalRows
 from sfumato.tables.columns import Id, Real
 from sfumato.tables.schema import Schema
 from support.spending import ROWS, SCHEMA, SKETCH, made, pure, request, states

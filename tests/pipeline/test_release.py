@@ -26,7 +26,8 @@ from sfumato.pipeline.release import release, release_to
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
-from sfumato.tables.schema import Category, Flag, Id, Real, Schema
+from sfumato.tables.columns import Category, Flag, Id, Real
+from sfumato.tables.schema import Schema
 
 PEOPLE = Schema([Id("who"), Real("age", 0, 120, weight=0.1), Flag("smoker"), Category("city", ["Bern", "Basel"])])
 PROMISE = Guarantee(epsilon=1.0, unit="attribute")

@@ -9,6 +9,7 @@ import pyarrow.csv as pv
 import pytest
 
 from faults.context import CONTEXT
+from sfumato.engines.local import LocalRows
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
 from sfumato.fileformat.reader import digest
 from sfumato.ledger.ledger import Ledger, Reservation
@@ -18,7 +19,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.queries.predicates import parse
 from sfumato.randomness.secret import Secret, Words
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.columns import Flag, Real
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import Table, open_table
@@ -27,6 +27,7 @@ from support.asking import AGES, CITIES, OLD_SMOKERS, SCHEMA, SMOKERS, TABLE, op
 from support.hostile import HOSTILE
 from support.hostile import SCHEMA as HOSTILE_SCHEMA
 from support.processes import ask_once
+from support.rows import forbid_reading, table_rows
 from support.spending import pure, states
 from support.twins import always, secret_of
 
@@ -37,9 +38,20 @@ def silent(monkeypatch):
     monkeypatch.setattr(Secret, "fresh", lambda: secret_of(always(0)))
 
 
-def unread(monkeypatch):
-    monkeypatch.setattr(TableRows, "sum", lambda *_: pytest.fail("rows were read"))
+def forbid_keys(monkeypatch):
     monkeypatch.setattr(Secret, "fresh", lambda: pytest.fail("a key was made"))
+
+
+def unread(monkeypatch):
+    forbid_reading(monkeypatch)
+    forbid_keys(monkeypatch)
+
+
+@pytest.mark.parametrize("forbid", [forbid_reading, forbid_keys])
+def test_an_answer_reads_rows_and_makes_a_key_which_other_tests_forbid(ledger, monkeypatch, forbid):
+    forbid(monkeypatch)
+    with pytest.raises(pytest.fail.Exception, match=r"rows were read|a key was made"):
+        opened(ledger).ask("smoker", epsilon=0.1)
 
 
 # ---- what is answered ------------------------------------------------------------------------------------------------
@@ -89,7 +101,7 @@ def test_counts_do_not_depend_on_blocks_or_threads(monkeypatch):
     found = []
     for size, threads in ((1 << 16, 1), (64, 3), (7 * 64, 2)):
         monkeypatch.setattr("sfumato.tables.blocks._MOST_ROWS", size)
-        found.append(session.count(TableRows(table, SCHEMA, threads=threads), SCHEMA, predicates).tolist())
+        found.append(session.count(table_rows(table, SCHEMA, threads=threads), SCHEMA, predicates).tolist())
     assert found == [[OLD_SMOKERS, 3000, 3000]] * 3
 
 
@@ -126,7 +138,7 @@ def test_noise_is_a_function_of_key_question_scale_and_count(ledger, monkeypatch
 
     def noises(data, query, epsilon=0.01):
         table = open_table(data)
-        truth = session.count(TableRows(table, SCHEMA), SCHEMA, [parse(query, SCHEMA)])[0]
+        truth = session.count(table_rows(table, SCHEMA), SCHEMA, [parse(query, SCHEMA)])[0]
         return opened(ledger, data).ask(query, epsilon=epsilon).value - truth
 
     first = noises(TABLE, "age < 200")
@@ -144,7 +156,7 @@ QUERIES = ["true", "smoker", "age >= 40", 'city != "Bern"', 'not smoker and age 
 def counts_of(rows):
     table = pa.table({k: [r[k] for r in rows] for k in ("age", "smoker", "city")}, schema=NARROW)
     predicates = [parse(q, SCHEMA) for q in QUERIES]
-    return session.count(TableRows(open_table(table), SCHEMA), SCHEMA, predicates)[:-1]
+    return session.count(table_rows(open_table(table), SCHEMA), SCHEMA, predicates)[:-1]
 
 
 NARROW = pa.schema({"age": pa.float64(), "smoker": pa.bool_(), "city": pa.string()})
@@ -210,14 +222,14 @@ def test_nothing_is_drawn_before_the_ledger_knows(ledger, monkeypatch):
 
 
 def test_what_the_rows_are_is_read_after_the_reservation_and_only_the_columns_asked_for(ledger, monkeypatch):
-    original = TableRows.sum
+    original = LocalRows.sum
 
     def summed(self, function):
         assert states(ledger) == ["reserved"]
         assert self.blocks.columns == ("age",)
         return original(self, function)
 
-    monkeypatch.setattr(TableRows, "sum", summed)
+    monkeypatch.setattr(LocalRows, "sum", summed)
     opened(ledger).ask("age > 3 or age < 2", epsilon=0.5)
 
 

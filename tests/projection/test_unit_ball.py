@@ -8,7 +8,8 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.projection.projection import Projection
 from sfumato.projection.unit_ball import Frame, Turned, _guarded, _squares
-from sfumato.tables.schema import Category, Real, Schema
+from sfumato.tables.columns import Category, Real
+from sfumato.tables.schema import Schema
 
 WAYS = ["twice", "once", "never"]
 SCHEMA = Schema([Real("a", -3, 5), Real("b", 0, 1e6, weight=1e-5), Category("c", ["x", "y", "z"]), Real("d", -1, 1)])

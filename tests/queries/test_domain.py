@@ -10,10 +10,10 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.queries.domain import Domain
 from sfumato.queries.predicates import parse
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.rows import table_rows
 
 PEOPLE = Schema(
     (
@@ -62,7 +62,7 @@ def test_a_domain_of_some_columns_keeps_the_order_of_the_schema():
 
 def test_histograms_are_exact_and_do_not_depend_on_blocks():
     domain = Domain.of(PEOPLE, bins={"age": [40.0]})
-    rows = TableRows(open_table(TABLE), PEOPLE)
+    rows = table_rows(open_table(TABLE), PEOPLE)
     counts = domain.histogram(rows)
     assert counts.dtype == np.int64
     assert counts.sum() == 6

@@ -25,7 +25,8 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.moment_grid import Frame
 from sfumato.randomness.secret import Secret
 from sfumato.releases.covariance import CovarianceRelease
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 from support.covariances import CUBE, LEVEL, releases
 from support.evidence import agrees
 from support.moments import Block

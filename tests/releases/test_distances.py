@@ -16,9 +16,10 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.distances import DistancesRelease
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Flag, Schema
+from sfumato.tables.columns import Flag
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.rows import table_rows
 
 NOISES = ["laplace", "gaussian"]
 CUBE = Schema.reals(4, low=0.0, high=1.0)
@@ -27,7 +28,7 @@ CUBE = Schema.reals(4, low=0.0, high=1.0)
 def release(data, schema=CUBE, noise="laplace", epsilon=10.0, seed=1):
     promise = Guarantee(epsilon=epsilon, delta=0.0 if noise == "laplace" else 1e-6, unit="attribute")
     calibrated = calibrate(NoisyDistances(noise=noise).prepare(schema, promise), promise)
-    rows = TableRows(open_table(data, schema), schema)
+    rows = table_rows(open_table(data, schema), schema)
     published = calibrated.mechanism.run(rows, calibrated.level, Secret.for_testing(seed))
     manifest = {"guarantee": promise.to_dict(), "schema": schema.to_dict()} | published.facts
     return DistancesRelease(manifest, np.concatenate(list(published.blocks), axis=1))

@@ -18,9 +18,10 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Composed, Pure, Response, Responses
 from sfumato.randomness.secret import Secret, Words
 from sfumato.releases.responses import ResponsesRelease
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Category, Flag, Id, Real, Schema
+from sfumato.tables.columns import Category, Flag, Id, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.rows import table_rows
 from support.twins import secret_of
 
 FLAGS = Schema([Flag("a"), Flag("b"), Flag("c")])
@@ -310,7 +311,7 @@ def test_threads_and_engines_do_not_change_a_release():
     table = open_table(data, FLAGS)
     runs = [
         np.concatenate(
-            list(prepared.run(TableRows(table, FLAGS, threads=t), 1.0, Secret.for_testing(1)).blocks), axis=1
+            list(prepared.run(table_rows(table, FLAGS, threads=t), 1.0, Secret.for_testing(1)).blocks), axis=1
         )
         for t in (1, 3)
     ]

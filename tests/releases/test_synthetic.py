@@ -17,11 +17,12 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.tables.blocks import TableRows
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.mixed import MIXED, MODES, mixed_table
+from support.rows import table_rows
 from support.sources import SOURCE
 
 
@@ -29,7 +30,7 @@ def made(data, schema, promise=None, secret=1, **recipe):
     """What ``release`` would give."""
     promise = promise or Guarantee(epsilon=1e4)
     prepared = Synthetic(**({"dimension": 2, "seed": 3} | recipe)).prepare(schema, promise)
-    rows = TableRows(open_table(data, schema), schema)
+    rows = table_rows(open_table(data, schema), schema)
     published = prepared.run(rows, calibrate(prepared, promise).level, Secret.for_testing(secret))
     columns = np.concatenate(list(published.blocks), axis=1)
     shared = {"guarantee": promise.to_dict(), "schema": schema.to_dict(), "rows": columns.shape[1]}

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 
 COLUMNS = [Real("a", -3, 5), Flag("b"), Category("c", ["x", "y", "z"]), Real("d", -1, 1), Real("y", -2, 10)]
 

@@ -13,15 +13,14 @@ import pytest
 from scipy import sparse
 
 import sfumato as sf
-from sfumato.engines.engine import Local
+from sfumato.engines.local import Local, LocalRows
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.numerics.lattice import Total
 from sfumato.pipeline.release import release, release_to
 from sfumato.randomness.secret import Secret
 from sfumato.tables import parquet_files, sources
-from sfumato.tables.blocks import Blocks, LocalRows, block_rows, memory_size
+from sfumato.tables.blocks import Blocks, block_rows, in_order, memory_size
 from sfumato.tables.sources import open_table
-from sfumato.threads import in_order
 
 SCHEMA = sf.Schema.reals(4, low=0, high=1)
 DATA = np.random.default_rng(1).random((5000, 4))

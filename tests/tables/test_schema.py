@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from sfumato.errors import ParameterError, SchemaError, SfumatoError
 from sfumato.numerics.lattice import InputGrid
 from sfumato.numerics.lazy_columns import Plain
-from sfumato.tables.schema import Category, Finding, Flag, Id, Real, Schema, compare, draft
+from sfumato.tables.columns import Category, Flag, Id, Real
+from sfumato.tables.schema import Finding, Schema, compare, draft
 
 PEOPLE = Schema(
     [

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sfumato.errors import ParameterError, SchemaError
+from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.parquet_files import ParquetSink
-from sfumato.tables.schema import Category, Flag, Id, Real, Schema, draft
+from sfumato.tables.schema import Schema, draft
 from sfumato.tables.sources import Table, open_table, part_of, reblock
 
 SECRET = "4711.0815"  # noqa: S105 - a cell that no message may hold

@@ -30,6 +30,7 @@ from sfumato.audit import recorder
 from sfumato.audit.block_rows import Ready
 from sfumato.audit.claimed_moves import SLACK, Stages, allowed, moves, row_covariance, stretch
 from sfumato.audit.recorder import Tape
+from sfumato.engines.local import LocalRows
 from sfumato.errors import ReleaseError
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import PreparedScatterSketch
@@ -38,7 +39,7 @@ from sfumato.pipeline.release import release_to
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Rows, TableRows
+from sfumato.tables.blocks import Blocks, Rows
 from sfumato.tables.edges import open_edges
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
@@ -160,4 +161,4 @@ def _stretched(prepared: Prepared, level: float, first: Any, second: Any) -> Sta
 def _rows(prepared: Prepared, data: Any) -> Rows:
     if prepared.schema is None:
         return open_edges(data)
-    return TableRows(open_table(data, prepared.schema), prepared.schema)
+    return LocalRows(Blocks.of(open_table(data, prepared.schema), prepared.schema))

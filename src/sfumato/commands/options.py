@@ -10,7 +10,7 @@ from sfumato import plain
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sfumato.engines.engine import Engine
+    from sfumato.engines.local import Engine
     from sfumato.ledger.ledger import Account
     from sfumato.privacy.guarantee import Guarantee
 
@@ -116,10 +116,10 @@ def engine(options: Any) -> "Engine":
         raise ParameterError("--master is Spark's: it needs --engine spark")
     if options.own_process:
         from sfumato.engines.processes import Processes
-        from sfumato.threads import cores
+        from sfumato.tables.blocks import cores
 
         return Processes(memory=memory, processes=cores())
-    from sfumato.engines.engine import Local
+    from sfumato.engines.local import Local
 
     return Local(memory=memory)
 

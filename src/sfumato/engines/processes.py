@@ -24,13 +24,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from sfumato.engines.engine import Announce, Ids, Local, with_ids
+from sfumato.engines.local import Announce, Ids, Local, LocalRows, with_ids
 from sfumato.errors import ReleaseError
 from sfumato.fileformat import writer
 from sfumato.fileformat.manifest import part_name
 from sfumato.fileformat.writer import Written
 from sfumato.numerics.types import Floats
-from sfumato.tables.blocks import Blocks, LocalRows, Progress, Rows
+from sfumato.tables.blocks import Blocks, Progress, Rows
 
 Result = TypeVar("Result")
 Part: TypeAlias = tuple[int, dict[str, Any]]  # rows, and digest and size of the file that holds them

@@ -32,14 +32,14 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.engine import Announce, Ids, with_ids
+from sfumato.engines.local import Announce, Ids, LocalRows, with_ids
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError, SfumatoError
 from sfumato.fileformat import leftovers, writer
 from sfumato.fileformat.manifest import part_name
 from sfumato.fileformat.writer import Written
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats, Integers
-from sfumato.tables.blocks import MEMORY, Blocks, LocalRows, Progress, Rows, memory_size
+from sfumato.tables.blocks import MEMORY, Blocks, Progress, Rows, memory_size
 
 Result = TypeVar("Result")
 Batches = Iterator[pa.RecordBatch]

@@ -31,10 +31,9 @@ from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Loss
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Rows
+from sfumato.tables.blocks import Rows, in_order, usual_threads
 from sfumato.tables.edges import LARGEST_VERTICES, Graph, gather
 from sfumato.tables.schema import Schema
-from sfumato.threads import in_order, usual
 
 _TOGETHER = (8, 1 << 16)  # sketch rows that share a pass over the edges, at least; and numbers, for small graphs
 _EDGES = 1 << 16  # edges at a time, at least
@@ -232,7 +231,9 @@ class _Sampler:
         n = self.graph.vertices
         whole = np.empty((rows, n), np.float32)
         together = max(_TOGETHER[0], _TOGETHER[1] // n)
-        for _ in in_order(self._fill, ((whole[s : s + together], s) for s in range(0, rows, together)), usual()):
+        for _ in in_order(
+            self._fill, ((whole[s : s + together], s) for s in range(0, rows, together)), usual_threads()
+        ):
             pass
         size = max(1, _CELLS // rows)
         for start in range(0, n, size):

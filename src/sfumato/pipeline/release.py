@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import check
-from sfumato.engines.engine import Engine, Ids, Local, with_ids
+from sfumato.engines.local import Engine, Ids, Local, with_ids
 from sfumato.engines.spark import Spark
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import kinds, leftovers, writer

@@ -29,6 +29,7 @@ from sfumato.answering.median import Median
 from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM
 from sfumato.answering.workload import check_room, questions
+from sfumato.engines.local import LocalRows
 from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.fileformat.manifest import Facts
 from sfumato.intervals import additive_noise
@@ -48,7 +49,7 @@ from sfumato.queries.predicates import Predicate, parse
 from sfumato.randomness import noise
 from sfumato.randomness.private_selection import laplace_scale
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Rows, TableRows
+from sfumato.tables.blocks import Blocks, Rows
 from sfumato.tables.schema import Schema, positions
 from sfumato.tables.sources import open_table
 
@@ -110,7 +111,7 @@ class Session:
 
     def _rows(self, schema: Schema) -> Rows:
         """The rows, encoded by a schema of some of the columns."""
-        return TableRows(self.table, schema)
+        return LocalRows(Blocks.of(self.table, schema))
 
     def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
         if isinstance(queries, str) or not isinstance(queries, Sequence):

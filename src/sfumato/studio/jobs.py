@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.engines.engine import Announce, Ids, Local
+from sfumato.engines.local import Announce, Ids, Local
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.fileformat.writer import Written
 from sfumato.ledger.ledger import Account, Reservation

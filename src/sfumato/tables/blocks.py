@@ -1,29 +1,28 @@
-"""The engine interface: private rows as lazy blocks, and two things to do with them, ``map`` and ``sum``.
+"""Rows in blocks: what an engine offers to a mechanism (``Rows``), how a table is cut (``Blocks``), and in what order.
 
 A mechanism never sees a file or a table, only encoded blocks of shape (columns, rows) and the position of their first
 row. Where blocks begin and end depends on the widths of the data and of the release and on a budget of memory, all of
-them public, and never on the engine, so every engine hands out the same blocks. Here they are worked on by a few
-threads and come back in order; at most a handful exist at once, so that memory does not grow with the number of rows.
+them public, and never on the engine, so every engine hands out the same blocks. Threads that work on them hand results
+back in the order of the blocks; at most a handful exist at once, so that memory does not grow with the number of rows.
 """
 
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.numerics.lattice import Total
 from sfumato.numerics.lazy_columns import Plain
 from sfumato.numerics.types import Floats, Integers
 from sfumato.tables.columns import Real
 from sfumato.tables.schema import Schema, missing_values
-from sfumato.tables.sources import Table
-from sfumato.threads import in_order, usual
 
 Result = TypeVar("Result")
 Progress = Callable[[int], None]
@@ -31,6 +30,7 @@ Progress = Callable[[int], None]
 MEMORY = 1 << 30  # bytes, unless told otherwise
 _MOST_ROWS = 1 << 16  # of one block
 _CELLS_PER_BYTE = 2.0**-7  # numbers of one block for each byte of memory: 64 MiB of doubles for 1 GiB
+_MOST_THREADS = 4
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
 
@@ -51,7 +51,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piecewise(Generic[Result]):
-    """A function of blocks that also takes them as ``windows.Plain``, or sparse, as in ``Blocks.sparse``."""
+    """A function of blocks that also takes them as ``lattice.Plain``, or sparse, as in ``Blocks.sparse``."""
 
     function: Callable[[int, Any], Result]
 
@@ -81,11 +81,47 @@ def block_rows(dim: int, memory: int = MEMORY) -> int:
     return max(1, min(_MOST_ROWS, int(memory * _CELLS_PER_BYTE) // dim))
 
 
+class Readable(Protocol):
+    """A table that can be read again and again, as ``sources.Source`` is."""
+
+    @property
+    def rows(self) -> int | None:
+        """Their number, None where it is not known before reading."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """A description fit for the public."""
+        ...
+
+    @property
+    def entries(self) -> Any:
+        """Of a SciPy sparse matrix of numbers: its rows, as they are stored; None otherwise."""
+        ...
+
+    @property
+    def divisible(self) -> bool:
+        """Whether any range of rows can be read by itself."""
+        ...
+
+    def within(self, start: int, stop: int) -> Self:
+        """The rows from ``start`` to before ``stop``, without reading the others."""
+        ...
+
+    def check_types(self, schema: Schema) -> None:
+        """Refuse columns that are not there, or of a type that cannot be read as the schema says."""
+        ...
+
+    def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The named columns in blocks of exactly ``rows`` rows, the last one shorter."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
     """A table cut into blocks of ``size`` rows, each encoded by itself to ``dim`` columns: what an engine works on."""
 
-    table: Table
+    table: Readable
     columns: tuple[str, ...]
     size: int
     dim: int
@@ -95,7 +131,7 @@ class Blocks:
     width: int = 1  # of the release
 
     @classmethod
-    def of(cls, table: Table, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
+    def of(cls, table: Readable, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
         """Blocks of a table as a schema encodes it, which has all of its columns; ``width``: of the release."""
         dim = schema.encoding.dim
         names = tuple(column.name for column in schema.data_columns)
@@ -143,56 +179,39 @@ class Blocks:
         return np.empty((self.dim, 0))
 
 
-class LocalRows:
-    """Blocks worked on by threads of this process; ``first`` is the position of their first row."""
-
-    def __init__(
-        self, blocks: Blocks, *, first: int = 0, progress: Progress = ignore, threads: int | None = None
-    ) -> None:
-        self.blocks, self.first, self.progress = blocks, first, progress
-        self.threads = threads or usual()
-
-    def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
-        """Run over the blocks with a few threads; NumPy and BLAS release the interpreter while they work."""
-        for rows, result in self._results(function):
-            self.progress(rows)
-            yield result
-
-    def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
-        """Add up over the blocks, worked on by a few threads; progress counts rows that are published, so not these."""
-        total = self.total(function)
-        return function(0, self.blocks.empty()) if total is None else total.int64()
-
-    def total(self, function: Callable[[int, Floats], Integers]) -> Total | None:
-        """The same, however large; None without blocks."""
-        total: Total | None = None
-        for _, result in self._results(function):
-            total = (Total(result.shape) if total is None else total).add(result)
-        return total
-
-    def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
-        """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
-        blocks, encode = self.blocks.pieces() if isinstance(function, Piecewise) else (self.blocks, self.blocks.encode)
-
-        def one(position: int, block: Any) -> tuple[int, Result]:
-            return block.shape[0], function(position, encode(block))
-
-        def calls() -> Iterator[tuple[int, Any]]:
-            position = self.first
-            for block in blocks:
-                rows = block.shape[0]
-                yield position, block
-                del block
-                position += rows
-
-        with threadpool_limits(1, user_api="blas"):
-            yield from in_order(one, calls(), self.threads)
+# ---- threads ---------------------------------------------------------------------------------------------------------
 
 
-class TableRows(LocalRows):
-    """Rows of a table on this machine, encoded by a schema."""
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def __init__(
-        self, table: Table, schema: Schema, *, progress: Progress = ignore, threads: int | None = None
-    ) -> None:
-        super().__init__(Blocks.of(table, schema), progress=progress, threads=threads)
+
+def usual_threads() -> int:
+    """How many threads to work with: as many as there are cores, at most four."""
+    return min(_MOST_THREADS, cores())
+
+
+def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Result]:
+    """``function(*call)`` for each of the calls, which are read as they are needed, two more than threads.
+
+    One thread is this one. Of several, left early, this may be ended by the collector in one of themselves, so they are
+    not waited for then.
+    """
+    if threads == 1:
+        for call in calls:
+            yield function(*call)
+            del call  # what it was about is not needed while the next one is read
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        waiting: deque[Future[Result]] = deque()
+        for call in calls:
+            waiting.append(pool.submit(function, *call))
+            if len(waiting) > threads + 1:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+        pool.shutdown()  # so that no thread is left, and none is counted, when all is done
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

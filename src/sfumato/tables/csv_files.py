@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.csv as pv
 
 from sfumato.tables import cells
+from sfumato.tables.blocks import in_order, usual_threads
 from sfumato.tables.columns import Real
-from sfumato.threads import in_order, usual
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -50,7 +50,7 @@ def read(path: Path, columns: Sequence[str], reals: Mapping[str, Real], width: i
     how = _Reading.of(columns, reals, empty_rows=width == 1)
     with path.open("rb") as file:
         pieces = _Pieces(file, min(_BLOCK, max(_PIECE, _CELLS * width)))
-        for batches in in_order(how.piece, ((pieces.header, piece) for piece in pieces), usual()):
+        for batches in in_order(how.piece, ((pieces.header, piece) for piece in pieces), usual_threads()):
             yield from batches
         if pieces.rest:
             yield from how.stream(_Joined(pieces.header + pieces.rest, file))

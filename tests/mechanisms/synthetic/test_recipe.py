@@ -10,20 +10,22 @@ import pytest
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import gaussians
+from sfumato.mechanisms.synthetic import dimension_choice
 from sfumato.mechanisms.synthetic.model_fit import Fitting
-from sfumato.mechanisms.synthetic.recipe import Synthetic, best_share, dimension_choice
+from sfumato.mechanisms.synthetic.recipe import Synthetic, best_share
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Laplace
 from sfumato.projection.unit_ball import Turned
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
+from sfumato.tables.columns import Category, Real
 from sfumato.tables.labels import Labelled
-from sfumato.tables.schema import Category, Real, Schema
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.extremes import extreme_pair
 from support.mixed import MIXED, MODES, mixed_table
+from support.rows import table_rows
 
 NOISES = ["laplace", "gaussian"]
 RELATIONS = ["replace", "add-remove"]
@@ -49,7 +51,7 @@ def prepare(schema=MIXED, noise="laplace", neighbours="replace", epsilon=1.0, gr
 
 def run(prepared, data, seed=1, level=None):
     level = calibrate(prepared, prepared.guarantee).level if level is None else level
-    rows = TableRows(open_table(data, prepared.schema), prepared.schema)
+    rows = table_rows(open_table(data, prepared.schema), prepared.schema)
     published = prepared.run(rows, level, Secret.for_testing(seed))
     return published, np.concatenate(list(published.blocks), axis=1)
 
@@ -283,7 +285,7 @@ def test_adding_a_row_leaves_all_others_as_they_were_whatever_the_blocks():
     centre = prepared.frame.centre(np.array([1e5, -2e5, 3e4]))
 
     def exact(part):
-        rows = TableRows(open_table(part, schema), schema)
+        rows = table_rows(open_table(part, schema), schema)
         return prepared.mean.exact(rows), prepared.moment.exact(rows, centre)[0], once.moment.exact(rows, None)[0]
 
     for whole, less, one in zip(exact(data), exact(data[1:]), exact(data[:1]), strict=True):
@@ -295,7 +297,7 @@ def test_a_release_is_the_same_however_it_is_cut_into_blocks():
     schema, outs = Schema.reals(3, low=-1, high=1), []
     prepared = prepare(schema)
     for threads in (1, 3):
-        rows = TableRows(open_table(data, schema), schema, threads=threads)
+        rows = table_rows(open_table(data, schema), schema, threads=threads)
         published = prepared.run(rows, 1.0, Secret.for_testing(1))
         outs.append((json.dumps(published.facts), np.concatenate(list(published.blocks), axis=1)))
     assert outs[0][0] == outs[1][0]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.synthetic.recipe import sensitivities
+from sfumato.mechanisms.synthetic import sensitivities
 from support.extremes import extreme_pair
 
 RELATIONS = ["replace", "add-remove"]

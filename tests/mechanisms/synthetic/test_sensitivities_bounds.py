@@ -3,7 +3,7 @@
 import pytest
 from mpmath import mp
 
-from sfumato.mechanisms.synthetic.recipe import sensitivities
+from sfumato.mechanisms.synthetic import sensitivities
 
 RELATIONS = ["replace", "add-remove"]
 

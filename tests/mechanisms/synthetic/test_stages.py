@@ -12,7 +12,8 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic, best_share
 from sfumato.mechanisms.synthetic.stages import MomentStage, least
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Laplace
-from sfumato.tables.schema import Category, Flag, Real, Schema
+from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.schema import Schema
 
 MIXED = Schema([Real("a", -3, 5), Flag("b"), Category("c", ["x", "y", "z"]), Real("d", -1, 1), Real("y", -2, 10)])
 NOISES = pytest.mark.parametrize("noise", ["laplace", "gaussian"])

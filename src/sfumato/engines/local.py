@@ -1,4 +1,4 @@
-"""Where the work is done: by the threads of this machine, or by another engine that offers the same (``spark``).
+"""Where the work is done: by the threads of this machine, or by another engine that offers the same.
 
 An engine turns blocks into ``Rows`` for a mechanism and writes what comes out of them. Every engine hands out the same
 blocks at the same positions, so the noise, which is a function of both, and the release are the same to the bit.
@@ -8,17 +8,32 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
 from sfumato.fileformat import writer
+from sfumato.fileformat.release_folder import Block
 from sfumato.fileformat.writer import Block, Written
+from sfumato.numerics.lattice import Total
+from sfumato.numerics.types import Floats, Integers
 from sfumato.tables import cells
-from sfumato.tables.blocks import MEMORY, Blocks, LocalRows, Progress, Rows, memory_size
+from sfumato.tables.blocks import (
+    MEMORY,
+    Blocks,
+    Piecewise,
+    Progress,
+    Rows,
+    ignore,
+    in_order,
+    memory_size,
+    usual_threads,
+)
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import Table, check_labels
 
+Result = TypeVar("Result")
 Announce: TypeAlias = Callable[[], None]
 
 _IDS_AT_ONCE = 1 << 16
@@ -48,6 +63,52 @@ class Engine(Protocol):
         ``announce`` tells a ledger that noise is drawn: for engines whose noise is drawn where no ledger can be told.
         """
         ...
+
+
+class LocalRows:
+    """Blocks worked on by threads of this process; ``first`` is the position of their first row."""
+
+    def __init__(
+        self, blocks: Blocks, *, first: int = 0, progress: Progress = ignore, threads: int | None = None
+    ) -> None:
+        self.blocks, self.first, self.progress = blocks, first, progress
+        self.threads = threads or usual_threads()
+
+    def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
+        """Run over the blocks with a few threads; NumPy and BLAS release the interpreter while they work."""
+        for rows, result in self._results(function):
+            self.progress(rows)
+            yield result
+
+    def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
+        """Add up over the blocks, worked on by a few threads; progress counts rows that are published, so not these."""
+        total = self.total(function)
+        return function(0, self.blocks.empty()) if total is None else total.int64()
+
+    def total(self, function: Callable[[int, Floats], Integers]) -> Total | None:
+        """The same, however large; None without blocks."""
+        total: Total | None = None
+        for _, result in self._results(function):
+            total = (Total(result.shape) if total is None else total).add(result)
+        return total
+
+    def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
+        """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
+        blocks, encode = self.blocks.pieces() if isinstance(function, Piecewise) else (self.blocks, self.blocks.encode)
+
+        def one(position: int, block: Any) -> tuple[int, Result]:
+            return block.shape[0], function(position, encode(block))
+
+        def calls() -> Iterator[tuple[int, Any]]:
+            position = self.first
+            for block in blocks:
+                rows = block.shape[0]
+                yield position, block
+                del block
+                position += rows
+
+        with threadpool_limits(1, user_api="blas"):
+            yield from in_order(one, calls(), self.threads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
