@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.commands import streams
 from sfumato.commands.options import Parser
 from sfumato.errors import SfumatoError
@@ -120,7 +120,7 @@ def _too_large() -> str:
 
 
 def _refuse(reason: str) -> int:
-    print(f"sfumato: {plain.line(reason)}", file=sys.stderr)
+    print(f"sfumato: {untrusted.line(reason)}", file=sys.stderr)
     return 2
 
 

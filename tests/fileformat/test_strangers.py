@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato import bounded, plain
+from sfumato import untrusted
 from sfumato.cli import main
 from sfumato.errors import LedgerError, ParameterError, ReleaseError, SchemaError
 from sfumato.fileformat import reader, writer
@@ -194,18 +194,18 @@ def all_plain(text):
 
 
 def test_a_text_becomes_one_line_of_plain_letters():
-    assert plain.line("Zürich 漢字 \U0001f600 a\u00a0b") == "Zürich 漢字 \U0001f600 a\u00a0b"
-    assert plain.line(ODD) == json.dumps(ODD, ensure_ascii=True)[1:-1].replace("\\n", "\\u000a").replace(
+    assert untrusted.line("Zürich 漢字 \U0001f600 a\u00a0b") == "Zürich 漢字 \U0001f600 a\u00a0b"
+    assert untrusted.line(ODD) == json.dumps(ODD, ensure_ascii=True)[1:-1].replace("\\n", "\\u000a").replace(
         "\\r", "\\u000d"
     ).replace("\x7f", "\\u007f")
-    assert plain.line("\u0645\u200c\u0646") == "\u0645\u200c\u0646"  # a joiner that Persian needs
-    assert plain.line("a" * 3000) == "a" * 1997 + "..."
-    assert plain.lines("a\tb\nc\x1b") == "a\\u0009b\nc\\u001b"
-    assert plain.lines("a" * 3000) == "a" * 3000
-    assert plain.marked("a\tb\n" + ODD).count("\ufffd") == len(ODD) - len(
+    assert untrusted.line("\u0645\u200c\u0646") == "\u0645\u200c\u0646"  # a joiner that Persian needs
+    assert untrusted.line("a" * 3000) == "a" * 1997 + "..."
+    assert untrusted.lines("a\tb\nc\x1b") == "a\\u0009b\nc\\u001b"
+    assert untrusted.lines("a" * 3000) == "a" * 3000
+    assert untrusted.marked("a\tb\n" + ODD).count("\ufffd") == len(ODD) - len(
         "[2J]0;ownedx\nsfumato: epsilon 0.001 promised31m"
     )
-    assert json.loads(plain.lines(json.dumps(["\x7f"]))) == ["\x7f"]
+    assert json.loads(untrusted.lines(json.dumps(["\x7f"]))) == ["\x7f"]
 
 
 def test_no_letter_that_is_not_plain_comes_through():
@@ -215,8 +215,8 @@ def test_no_letter_that_is_not_plain_comes_through():
     for number in range(sys.maxunicode + 1):
         letter = chr(number)
         if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and number not in (0x200C, 0x200D):
-            assert letter not in plain.line(letter), hex(number)
-            assert letter in "\n\t" or plain.marked(letter) == "\ufffd"
+            assert letter not in untrusted.line(letter), hex(number)
+            assert letter in "\n\t" or untrusted.marked(letter) == "\ufffd"
 
 
 def hostile(kind, tmp_path):
@@ -250,7 +250,7 @@ def test_no_text_of_a_release_commands_a_terminal(kind, tmp_path, capsys):
     assert PLAIN in capsys.readouterr().out
     assert all_plain(repr(load(path)))
     page = (tmp_path / "r.html").read_text()
-    assert not set(page) & set(ODD) - set("\n" + plain.marked(ODD))
+    assert not set(page) & set(ODD) - set("\n" + untrusted.marked(ODD))
 
 
 @pytest.mark.parametrize("kind", ["sketch", "synthetic", "covariance"])
@@ -287,7 +287,7 @@ def test_a_picture_of_a_ledger_takes_names_as_text(tmp_path, name):
     ledger.journal.append(name, "dataset", entry.body, lambda _: None)
     draw_spending(ledger.dataset(name), tmp_path / "b.svg")
     text = "".join(ET.parse(tmp_path / "b.svg").getroot().itertext())  # noqa: S314 - our own
-    assert plain.line(name)[:20] in text
+    assert untrusted.line(name)[:20] in text
 
 
 def test_a_page_neutralises_what_turns_letters_around():
@@ -369,7 +369,7 @@ def test_a_manifest_that_is_no_ordinary_file_is_refused_before_it_is_read(folder
         with path.open("ab") as file:
             file.truncate(1 << 40)
     else:
-        monkeypatch.setattr(bounded, "check_ordinary", lambda _state, _most: None)
+        monkeypatch.setattr(untrusted, "check_ordinary", lambda _state, _most: None)
         monkeypatch.setattr(reader, "LARGEST", 1000)
     with pytest.raises(ReleaseError, match=r"no manifest\.json|it has more than"):
         load(folder)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.commands.options import account, add_account, command, finite, tell
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _tell(
     promise = session.promise
     protects = {"unit": promise.unit, "neighbours": promise.neighbours, "group": promise.group}
     terms = {"method": options.method, "epsilon": options.epsilon, "level": options.level, **protects}
-    text = "\n".join(map(plain.line, [*lines, line]))
+    text = "\n".join(map(untrusted.line, [*lines, line]))
     tell(options, {"answers": facts, "terms": terms, "budget": budget, "record": record}, text)
 
 

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.commands.options import command, tell
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _clean(options: Any) -> None:
 
 def _line(one: "Leftover") -> str:
     files = f"{one.files} file{'' if one.files == 1 else 's'}, {one.bytes:,} bytes"
-    return f"{plain.line(one.path.name)}: {files}, {_HOLDS[one.kind]}; {_USE[one.use]}"
+    return f"{untrusted.line(one.path.name)}: {files}, {_HOLDS[one.kind]}; {_USE[one.use]}"
 
 
 def _agrees(count: int) -> bool:

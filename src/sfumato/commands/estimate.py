@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.commands.options import command, tell
 
 
@@ -105,7 +105,7 @@ def _components(options: Any) -> None:
         weights = dict(zip(names, map(float, found.vectors[:, i]), strict=True))
         facts.append({"variance": float(value), "low": float(lows[i]), "high": float(highs[i]), "weights": weights})
         largest = sorted(weights, key=lambda name: -abs(weights[name]))[:4]
-        lean = ", ".join(f"{plain.line(name)} {weights[name]:+.2f}" for name in largest)
+        lean = ", ".join(f"{untrusted.line(name)} {weights[name]:+.2f}" for name in largest)
         lines.append(f"variance {value:.6g} ({options.level:.0%}: {lows[i]:.6g} to {highs[i]:.6g}) along {lean}")
     tell(options, {"about": about, "components": facts}, "\n".join(lines))
 

@@ -4,7 +4,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.commands.options import add_promise, command, finite, promise, tell
 from sfumato.commands.release import add_price
 
@@ -139,7 +139,7 @@ def _described(dataset: "Dataset") -> str:
             f"  {s.number:>4}  {s.at[:19].replace('T', ' ')}  {s.mechanism:18} {s.guarantee.epsilon:>8g} "
             f"{s.guarantee.delta:>8g}  {total:>8.4g}  {s.state}{part}{'; ' if s.outside else ''}{'; '.join(s.outside)}"
         )
-    return "\n".join(map(plain.line, lines))
+    return "\n".join(map(untrusted.line, lines))
 
 
 def _facts(dataset: "Dataset") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
 
 def tell(options: Any, facts: dict[str, Any], text: str) -> None:
     """Print facts for machines or text for people, as plain text: parts of either may come from strangers."""
-    print(plain.lines(json.dumps(facts, indent=2) if options.json else text))
+    print(untrusted.lines(json.dumps(facts, indent=2) if options.json else text))
 
 
 def finite(number: float) -> float | None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.commands.options import command, tell
 from sfumato.errors import ParameterError
 
@@ -42,7 +42,7 @@ def _report(options: Any) -> None:
         file.write(text)
     facts = {"report": str(options.out), "bytes": len(text.encode()), "warnings": release.manifest["warnings"]}
     lines = [*(f"warning: {line}" for line in release.manifest["warnings"]), f"written to {options.out}"]
-    tell(options, facts | {"dataset": dataset and dataset.name}, "\n".join(map(plain.line, lines)))
+    tell(options, facts | {"dataset": dataset and dataset.name}, "\n".join(map(untrusted.line, lines)))
 
 
 def _check_place(path: Path, *, force: bool) -> None:

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.commands.options import command, tell
 
 
@@ -60,7 +60,7 @@ def _check(options: Any) -> None:
         schema, open_table(options.data).blocks(names, 1 << 16)
     )  # as text: it tells unreadable from missing
     warning = "NOT PRIVATE: this output counts cells of the data. Do not share it."
-    lines = [f"  {plain.line(f.column)}: {f.problem} in {f.count} cells" for f in findings] or [
+    lines = [f"  {untrusted.line(f.column)}: {f.problem} in {f.count} cells" for f in findings] or [
         "  every cell fits the schema"
     ]
     facts = {

@@ -14,7 +14,6 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from sfumato.fileformat import writer
-from sfumato.fileformat.release_folder import Block
 from sfumato.fileformat.writer import Block, Written
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats, Integers

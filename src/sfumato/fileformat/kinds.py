@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.fileformat.manifest import (
     MOST_NUMBERS,
     CovarianceManifest,
@@ -268,7 +268,7 @@ def _synthetic_agrees(manifest: SyntheticManifest, schema: Schema) -> bool:
 
 def _synthetic_contents(manifest: SyntheticManifest) -> str:
     facts = manifest["mechanism"]
-    label = f" and a label ({plain.line(facts['label'])})" if "label" in facts else ""
+    label = f" and a label ({untrusted.line(facts['label'])})" if "label" in facts else ""
     rows = f"{manifest['rows']:,} synthetic rows of {manifest['projection']['dim_out']} numbers{label}"
     return f"{rows}, sampled from a Gaussian model that was fitted with {facts['noise']} noise"
 

@@ -5,7 +5,7 @@ import json
 from importlib import resources
 from string import Template
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import DATA, Manifest
 from sfumato.privacy.guarantee import Guarantee
@@ -58,7 +58,7 @@ def summary(manifest: Manifest) -> str:
         *([f"This release was {accounted(manifest)}."] if manifest["accounted"] else []),
         *(f"warning: {line}" for line in manifest["warnings"]),
     ]
-    return "\n".join(map(plain.line, lines))
+    return "\n".join(map(untrusted.line, lines))
 
 
 def readme(manifest: Manifest) -> str:
@@ -69,7 +69,7 @@ def readme(manifest: Manifest) -> str:
         where = "published here" if manifest["projection"]["published"] else "kept by the owner"
         kept = f"\nThe projection is {where}."
     return _template("README.template.txt").substitute(
-        software=plain.line(manifest["software"]["sfumato"]),
+        software=untrusted.line(manifest["software"]["sfumato"]),
         retraction="" if kinds.claim_kept(manifest) else _NOT_KEPT,
         promise=guarantee.describe(),
         epsilon=guarantee.epsilon,
@@ -82,8 +82,8 @@ def readme(manifest: Manifest) -> str:
         contents=f"{kind.contents(manifest)}.{kept}",
         unprotected=unprotected(manifest),
         charged=f" This one was {accounted(manifest)}." if manifest["accounted"] else "",
-        randomness=plain.line(manifest["randomness"]),
-        warnings="\n".join(f"  ! {plain.line(line)}" for line in manifest["warnings"]) or "  none",
+        randomness=untrusted.line(manifest["randomness"]),
+        warnings="\n".join(f"  ! {untrusted.line(line)}" for line in manifest["warnings"]) or "  none",
         use="\n".join(f"    {code:41} {gives}" for code, gives in kind.use),
     )
 

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import scipy
 from numpy.typing import NDArray
 
-from sfumato import bounded, plain
+from sfumato import untrusted
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import (
@@ -90,8 +90,8 @@ def _read_manifest(path: Path) -> Manifest:
     if path.is_symlink() or not path.is_file():
         raise ReleaseError(f"{path.parent} is not a release: it has no manifest.json of its own")
     try:
-        found = bounded.loads(bounded.read(path, LARGEST, follow=False).decode())
-    except bounded.NotOrdinaryError as error:
+        found = untrusted.loads(untrusted.read(path, LARGEST, follow=False).decode())
+    except untrusted.NotOrdinaryError as error:
         raise ReleaseError(f"{path} is not read: {error}") from None
     except bounded.SaidTwiceError:
         raise ReleaseError(
@@ -102,7 +102,7 @@ def _read_manifest(path: Path) -> Manifest:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ReleaseError(f"{path} is not the manifest of a sfumato release")
     if found.get("version") != VERSION:
-        version = plain.line(repr(found.get("version")), 40)
+        version = untrusted.line(repr(found.get("version")), 40)
         raise ReleaseError(f"{path} has format version {version}; this sfumato reads version {VERSION}")
     check_form(found, path)
     manifest = cast("Manifest", found)

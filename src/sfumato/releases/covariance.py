@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import check, plain
+from sfumato import check, untrusted
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
 from sfumato.estimation import covariances
 from sfumato.estimation.covariances import Noisy, PrincipalComponents, Regression, Sketched, View
@@ -186,7 +186,7 @@ class CovarianceRelease(Release):
     def _place(self, name: str) -> int:
         if name not in self.names:
             raise ParameterError(
-                f"there is no encoded column {name!r}: the columns are {plain.line(', '.join(self.names[:20]))}"
+                f"there is no encoded column {name!r}: the columns are {untrusted.line(', '.join(self.names[:20]))}"
             )
         return self.names.index(name)
 

@@ -5,7 +5,7 @@ import json
 import math
 from typing import Any
 
-from sfumato import plain
+from sfumato import untrusted
 
 _VOID = {"meta", "br", "hr", "image", "img", "path", "line", "rect", "circle", "use"}
 _SUPERSCRIPT = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
@@ -26,7 +26,7 @@ def escape(text: object) -> Markup:
     """A text as HTML shows it, in elements and in quoted attributes; characters that HTML cannot hold become U+FFFD."""
     if isinstance(text, Markup):
         return text
-    return Markup(html.escape(plain.marked(text), quote=True))
+    return Markup(html.escape(untrusted.marked(text), quote=True))
 
 
 def join(*parts: object) -> Markup:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.attacks.curves import Curve as AttackCurve
 from sfumato.errors import MissingDependency, ParameterError
 from sfumato.ledger.state import Dataset
@@ -115,7 +115,7 @@ def draw_spending(dataset: Dataset, path: str | Path) -> None:
         axes.step(places, added, where="mid", color="#999999", linestyle=":", label="epsilons added up")
         axes.axhline(cap.guarantee.epsilon, color=_COLOURS[1], label="cap")
         axes.set(xlabel="releases, in order", ylabel="epsilon", ylim=(0, 1.25 * cap.guarantee.epsilon))
-        names = [f"{plain.line(s.mechanism, 40)}\n{s.number}" for s in shown] if len(shown) <= 12 else None
+        names = [f"{untrusted.line(s.mechanism, 40)}\n{s.number}" for s in shown] if len(shown) <= 12 else None
         axes.set_xticks(places, names, fontsize=7, parse_math=False)
         axes.legend(fontsize=7, frameon=False)
 
@@ -169,7 +169,7 @@ def figure(path: str | Path, title: str, size: tuple[float, float]) -> Iterator[
     with rc_context({"svg.hashsalt": "sfumato", "svg.fonttype": "none", "font.size": 9}):
         picture = Figure(figsize=size, layout="constrained")
         yield picture
-        picture.suptitle(plain.line(title), fontsize=9, parse_math=False)  # a name may hold dollars
+        picture.suptitle(untrusted.line(title), fontsize=9, parse_math=False)  # a name may hold dollars
         if kind == "html":
             Path(path).write_text(_page(picture, title), encoding="utf-8")
         else:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.numerics.types import Floats
 from sfumato.report.html import Markup, join, tag, tick
 
@@ -258,7 +258,7 @@ def heat(matrix: Floats, label: str, names: Sequence[str] = ()) -> Markup:
 
 def shortened(name: object, most: int = 18) -> str:
     """A name that fits beside a picture."""
-    text = plain.marked(name)
+    text = untrusted.marked(name)
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 

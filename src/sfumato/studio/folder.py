@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato import bounded
+from sfumato import untrusted
 from sfumato.errors import SchemaError, SfumatoError
 from sfumato.tables.schema import Schema
 
@@ -133,8 +133,8 @@ def schema_name(table: str) -> str:
 def schema_text(path: Path) -> str:
     """The text of a schema, which may have become something else since it was found: a pipe is not waited for."""
     try:
-        return bounded.read(path, LARGEST_SCHEMA, follow=False).decode().replace("\r\n", "\n")
-    except bounded.NotOrdinaryError:
+        return untrusted.read(path, LARGEST_SCHEMA, follow=False).decode().replace("\r\n", "\n")
+    except untrusted.NotOrdinaryError:
         raise _not_ordinary(LARGEST_SCHEMA) from None
     except (OSError, UnicodeError):
         raise SchemaError("it cannot be read as UTF-8 text") from None
@@ -170,8 +170,8 @@ def _replaceable(place: Path) -> bool:
 def _ordinary(state: os.stat_result, largest: int) -> None:
     """Refuse what is no ordinary file, or one of more bytes."""
     try:
-        bounded.check_ordinary(state, largest)
-    except bounded.NotOrdinaryError:
+        untrusted.check_ordinary(state, largest)
+    except untrusted.NotOrdinaryError:
         raise _not_ordinary(largest) from None
 
 

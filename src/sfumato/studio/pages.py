@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sfumato import bounded, plain
+from sfumato import untrusted
 from sfumato.errors import SfumatoError
 from sfumato.studio.charts import share
 from sfumato.studio.desk import Studio
@@ -56,7 +56,7 @@ def _shown(value: object) -> object:
     """A text without what cannot be sent; plain, unless it is to come back as it is; markup as it is."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return value.translate(_HALF) if isinstance(value, Kept) else plain.marked(value)
+    return value.translate(_HALF) if isinstance(value, Kept) else untrusted.marked(value)
 
 
 def size(count: int) -> str:
@@ -108,7 +108,7 @@ def _form(kind: str, body: bytes) -> Form | None:
     """The fields of a form, or of a flat JSON object, as texts."""
     try:
         if kind.startswith("application/json"):
-            fields = bounded.loads(body)
+            fields = untrusted.loads(body)
             return {str(k): str(v) for k, v in fields.items()} if isinstance(fields, dict) else None
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
@@ -133,5 +133,5 @@ async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool
 def _refused(studio: Studio, status: int, text: str, *, as_json: bool) -> Response:
     """A page for people, an object for a script."""
     if as_json:
-        return JSONResponse({"error": plain.marked(text)}, status)
+        return JSONResponse({"error": untrusted.marked(text)}, status)
     return page(studio, "error.html", status, text=text)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 from pyarrow import types
 
-from sfumato import bounded, check
+from sfumato import check, untrusted
 from sfumato.errors import SchemaError
 from sfumato.numerics.lazy_columns import Plain
 from sfumato.numerics.types import Floats
@@ -231,8 +231,8 @@ class Schema:
         """The schema in a TOML file; errors name the file."""
         path = Path(path)
         try:
-            return cls.from_toml(bounded.read(path, LARGEST).decode().replace("\r\n", "\n").replace("\r", "\n"))
-        except bounded.NotOrdinaryError as error:
+            return cls.from_toml(untrusted.read(path, LARGEST).decode().replace("\r\n", "\n").replace("\r", "\n"))
+        except untrusted.NotOrdinaryError as error:
             raise SchemaError(f"{path}: {error}, so it is not read: name the file of a schema") from None
         except (OSError, UnicodeError):
             raise SchemaError(f"{path}: no such schema file, or not one that can be read as UTF-8 text") from None

@@ -1,11 +1,21 @@
-"""What strangers wrote, read with care: ordinary files of bounded size, and JSON that says everything once."""
+"""What strangers wrote, read and shown with care: ordinary files of bounded size, JSON that says all once, plain text.
+
+A manifest, a ledger and the names in a table may come from anybody. ``read`` and ``loads`` take no more of a file than
+was said, and JSON in one meaning only. A terminal obeys what it is sent, so what is shown of such texts goes through
+``line`` and ``lines`` for terminals and files of text, and ``marked`` for pages: then nothing in them moves a cursor,
+breaks a line or turns the letters around it.
+"""
 
 import json
 import math
 import os
 import stat
+import unicodedata
 from pathlib import Path
 from typing import Any
+
+LONGEST = 2000  # letters of a line that are shown
+_JOINING = "\u200c\u200d"  # writing of several languages needs them, and they move nothing
 
 
 class NotOrdinaryError(ValueError):
@@ -63,3 +73,32 @@ def _finite(digits: str) -> float:
     if not math.isfinite(number):
         raise ValueError("a number is too large for a double")
     return number
+
+
+def _odd(letter: str) -> bool:
+    """Whether it is no plain letter: a control, a direction, a separator of lines, half a letter, or not assigned."""
+    return not letter.isprintable() and letter not in _JOINING and unicodedata.category(letter) != "Zs"
+
+
+def _escape(letter: str) -> str:
+    return f"\\u{ord(letter):04x}" if ord(letter) < 1 << 16 else f"\\U{ord(letter):08x}"
+
+
+def line(text: object, most: int = LONGEST) -> str:
+    """A text as one line of plain letters, odd ones as JSON and TOML write them, cut if it is longer than ``most``."""
+    cut = str(text)
+    cut = cut if len(cut) <= most else cut[: most - 3] + "..."
+    return cut if cut.isprintable() else "".join(_escape(letter) if _odd(letter) else letter for letter in cut)
+
+
+def lines(text: str) -> str:
+    """The same for each line of a text of ours, however long: where strangers' texts are in it, none adds a line."""
+    return "\n".join(line(each, max(len(each), 1)) for each in text.split("\n"))
+
+
+def marked(text: object) -> str:
+    """A text for a page, which may have several lines: a mark (U+FFFD) for each odd letter but tabs and line ends."""
+    whole = str(text)
+    if whole.isprintable():
+        return whole
+    return "".join("\ufffd" if _odd(letter) and letter not in "\n\t" else letter for letter in whole)
