@@ -11,7 +11,7 @@ from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
 from sfumato.audit.papers import farthest_rows, largest_loss, second_moment_draws
 from sfumato.mechanisms.synthetic import sensitivities
-from sfumato.projection.families import orthonormalise
+from sfumato.projection.projection import orthonormalise
 
 Floats = NDArray[np.float64]
 

@@ -43,12 +43,11 @@ PACKAGES = (
     "answering",
 )
 AFTER = {  # no part in what is promised: types, files, bounds for attackers, what sees published numbers only
-    "numerics/lazy_columns.py",
     "numerics/types.py",
     "privacy/attack_bounds.py",
     "privacy/guarantee.py",
-    "projection/families.py",
     "projection/moment_grid.py",
+    "projection/projection.py",
     "ledger/journal.py",
     "mechanisms/base.py",
     "mechanisms/synthetic/model_fit.py",

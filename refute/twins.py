@@ -22,10 +22,9 @@ from sfumato.mechanisms.covariance import PreparedScatterSketch
 from sfumato.mechanisms.distances import PreparedDistances, SquareGrid
 from sfumato.mechanisms.second_moment import CentredGrid
 from sfumato.mechanisms.synthetic.stages import MeanStage, MomentStage
-from sfumato.numerics.lattice import InputGrid
-from sfumato.numerics.lazy_columns import doubles
+from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.projection.projection import LatticeProjection
+from sfumato.projection.lattice_projection import LatticeProjection
 from sfumato.projection.unit_ball import Frame
 from sfumato.tables import cells, edges
 from sfumato.tables.schema import Schema

@@ -15,11 +15,10 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.sketches import squared_distance
 from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.mechanisms.sketch import Sketch, _exact_rows, effective_change
-from sfumato.numerics.lattice import InputGrid
-from sfumato.numerics.lazy_columns import doubles
+from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.projection.projection import LatticeProjection
+from sfumato.projection.lattice_projection import LatticeProjection
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from sfumato.mechanisms.sketch import Sketch, _input_bits, effective_change
+from sfumato.numerics.lattice import coarsened_sensitivity
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.projection.projection import coarsened
 from sfumato.tables.schema import Schema
 
 
@@ -51,10 +51,10 @@ def test_numbers_are_single_where_the_largest_is_small_beside_the_noise(level, e
 def test_coarsening_adds_a_step_for_each_output(shift, outputs):
     reach = 12345678.9
     first = Fraction(reach) / 2**shift + outputs
-    assert first <= Fraction(coarsened(reach, shift, outputs, 1)) <= first * (1 + Fraction(1, 2**40))
+    assert first <= Fraction(coarsened_sensitivity(reach, shift, outputs, 1)) <= first * (1 + Fraction(1, 2**40))
     second = Fraction(reach) / 2**shift + math.isqrt(outputs)
-    assert second <= Fraction(coarsened(reach, shift, outputs, 2)) <= second * (1 + Fraction(1, 2**40))
-    assert coarsened(reach, 0, outputs, 1) == reach
+    assert second <= Fraction(coarsened_sensitivity(reach, shift, outputs, 2)) <= second * (1 + Fraction(1, 2**40))
+    assert coarsened_sensitivity(reach, 0, outputs, 1) == reach
 
 
 def test_inputs_have_as_many_bits_as_an_exact_product_over_all_columns_allows():

@@ -9,8 +9,7 @@ from scipy import sparse
 
 from sfumato.errors import ParameterError, RangeError
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import InputGrid, Total, gram
-from sfumato.numerics.lazy_columns import Plain
+from sfumato.numerics.lattice import InputGrid, Plain, Total, gram
 
 RNG = np.random.default_rng(11)
 

@@ -8,10 +8,10 @@ import pytest
 from scipy import sparse
 
 from sfumato.errors import ParameterError
-from sfumato.numerics.lattice import InputGrid, coarsen, product
+from sfumato.numerics.lattice import InputGrid, coarsen, coarsened_sensitivity, product
 from sfumato.numerics.spectral_norm import norm_bound
 from sfumato.privacy.guarantee import Change
-from sfumato.projection.projection import Projection, coarsened
+from sfumato.projection.projection import Projection
 
 FAMILIES = ["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
 RANGES = np.array([1.0, 3.0, 0.5, 2.0, 1.0, 1.0, 7.0])
@@ -242,7 +242,7 @@ def test_real_neighbours_stay_within_it_after_rounding_and_coarsening(change, or
     rng, shift = np.random.default_rng(8), 18
     low = rng.normal(size=7)
     grid, lattice = InputGrid(low, low + RANGES), make("gaussian").on_lattice(RANGES)
-    stated = coarsened(lattice.sensitivity(change, order), shift, 4, order)
+    stated = coarsened_sensitivity(lattice.sensitivity(change, order), shift, 4, order)
     one = rng.choice([-50.0, 50.0, np.nan, 0.3], (7, 5000))
     two = rng.choice([-50.0, 50.0, np.inf, 0.1], (7, 5000))
     if change.kind == "attribute":

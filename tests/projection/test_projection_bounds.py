@@ -11,7 +11,7 @@ from mpmath import mp
 from sfumato.errors import ParameterError
 from sfumato.numerics.spectral_norm import norm_bound
 from sfumato.privacy.guarantee import Change
-from sfumato.projection import projection
+from sfumato.projection import lattice_projection
 from sfumato.projection.projection import Given, Projection
 
 
@@ -52,16 +52,16 @@ def test_rounding_of_inputs_is_one_step_for_each_column():
 @pytest.mark.parametrize("order", [1, 2])
 def test_rows_of_a_category_are_compared_in_pairs(order):
     rows = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
-    assert projection._widest_pair(rows, order) == (7.0 if order == 1 else 5.0)
-    assert projection._widest_pair(rows[:1], order) == 0.0
+    assert lattice_projection._widest_pair(rows, order) == (7.0 if order == 1 else 5.0)
+    assert lattice_projection._widest_pair(rows[:1], order) == 0.0
 
 
 def test_the_reach_of_a_box_moves_from_one_category_to_another_or_to_none():
     image, alone = np.array([[2.0, -3.0], [-1.0, -4.0], [-5.0, -6.0]]), np.array([True, False, False])
-    assert projection._reach(image, alone, ((1, 3),)).tolist() == [2 + 0 + 5, 3 + 0 + 6]
-    assert projection._reach(-image, alone, ((1, 3),)).tolist() == [2 + 5 - 0, 3 + 6 - 0]
+    assert lattice_projection._reach(image, alone, ((1, 3),)).tolist() == [2 + 0 + 5, 3 + 0 + 6]
+    assert lattice_projection._reach(-image, alone, ((1, 3),)).tolist() == [2 + 5 - 0, 3 + 6 - 0]
     mixed = np.array([[0.0], [2.0], [-5.0]])
-    assert projection._reach(mixed, alone, ((1, 3),)).tolist() == [7.0]
+    assert lattice_projection._reach(mixed, alone, ((1, 3),)).tolist() == [7.0]
 
 
 def test_as_many_places_as_columns_are_sparse_enough():
@@ -71,10 +71,10 @@ def test_as_many_places_as_columns_are_sparse_enough():
 
 
 def test_weights_that_no_double_counts_in_steps_are_refused():
-    projection.check_steps(np.array([1.0, 1e-300]), 1e-300)
-    projection.check_steps(np.array([1e300]), 1e300)
+    lattice_projection.check_steps(np.array([1.0, 1e-300]), 1e-300)
+    lattice_projection.check_steps(np.array([1e300]), 1e300)
     with pytest.raises(ParameterError, match=r"weights\[1\]"):
-        projection.check_steps(np.array([1.0, 1e300]), 1e-300)
+        lattice_projection.check_steps(np.array([1.0, 1e300]), 1e-300)
 
 
 @pytest.mark.parametrize("order", [1, 2])

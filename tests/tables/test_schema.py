@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError, SchemaError, SfumatoError
-from sfumato.numerics.lattice import InputGrid
-from sfumato.numerics.lazy_columns import Plain
+from sfumato.numerics.lattice import InputGrid, Plain
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Finding, Schema, compare, draft
 

@@ -93,7 +93,7 @@ def _read_manifest(path: Path) -> Manifest:
         found = untrusted.loads(untrusted.read(path, LARGEST, follow=False).decode())
     except untrusted.NotOrdinaryError as error:
         raise ReleaseError(f"{path} is not read: {error}") from None
-    except bounded.SaidTwiceError:
+    except untrusted.SaidTwiceError:
         raise ReleaseError(
             f"{path} has the same key twice in a JSON object: it is damaged or forged, do not trust it"
         ) from None

@@ -24,10 +24,10 @@ from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.mechanisms.sketch import Noise, PreparedSketch, Sketch, prepare_given
+from sfumato.numerics.lattice import Order
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
-from sfumato.projection.projection import Order
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema

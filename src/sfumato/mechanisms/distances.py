@@ -24,10 +24,11 @@ from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.mechanisms.sketch import Noise, effective_change
 from sfumato.numerics import lattice
+from sfumato.numerics.lattice import Order
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian, Laplace, Loss
-from sfumato.projection.projection import Order, check_steps
+from sfumato.projection.lattice_projection import check_steps
 from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows

@@ -30,10 +30,11 @@ from sfumato.errors import ParameterError
 from sfumato.estimation import covariances
 from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
+from sfumato.numerics.lattice import Order, coarsened_sensitivity
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.projection.lattice_projection import Runs, check_steps, check_widths
 from sfumato.projection.moment_grid import Frame
-from sfumato.projection.projection import Order, Runs, check_steps, check_widths, coarsened
 from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
@@ -307,7 +308,9 @@ class SecondMoment:
     @property
     def sensitivity(self) -> float:
         """How far one unit moves the coarsened matrix, in steps; coarsening adds less than 0.4%."""
-        return coarsened(self.reach, self.shift, self.entries if self.order == 1 else self.dim**2, self.order)
+        return coarsened_sensitivity(
+            self.reach, self.shift, self.entries if self.order == 1 else self.dim**2, self.order
+        )
 
     @property
     def unit(self) -> float:

@@ -25,12 +25,12 @@ from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import MOST_NUMBERS, Facts
 from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import InputGrid
-from sfumato.numerics.lazy_columns import doubles
+from sfumato.numerics.lattice import InputGrid, Order, coarsened_sensitivity, doubles
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
-from sfumato.projection.projection import Family, Given, LatticeProjection, Order, Projection, coarsened
+from sfumato.projection.lattice_projection import LatticeProjection
+from sfumato.projection.projection import Family, Given, Projection
 from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Piecewise, Rows
@@ -199,7 +199,7 @@ class PreparedSketch:
         if self.fresh:
             return self.reach * 2.0**-self.shift * (1 + 1e-15)
         outputs = self.dimension * self.guarantee.group
-        return coarsened(self.reach, self.shift, outputs, self.order)
+        return coarsened_sensitivity(self.reach, self.shift, outputs, self.order)
 
     @property
     def unit(self) -> float:

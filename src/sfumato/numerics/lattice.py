@@ -7,19 +7,19 @@ machine, thread count and block size. Totals over rows are gathered in wide inte
 Blocks are columns-first: shape (dim, rows), one contiguous run per column, as Arrow and Parquet store them.
 """
 
-from collections.abc import Iterable
-from typing import Any, Self, TypeAlias
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError, RangeError
-from sfumato.numerics.lazy_columns import Plain, doubles
 from sfumato.numerics.types import Floats, Integers
 
-Block: TypeAlias = Floats | Plain
 Matrix: TypeAlias = Any  # a dense array of doubles or a scipy.sparse.csr_array
+Order = Literal[1, 2]  # of a norm
 
 INPUT_BITS = 20
 PROJECTION_BITS = 21
@@ -43,6 +43,43 @@ def check_exact(*, input_bits: int, projection_bits: int, terms: int) -> None:
             f"input_bits={input_bits} + projection_bits={projection_bits} + {growth} (for {terms} columns) must be at "
             f"most {EXACT_BITS} for the product to be exact: lower input_bits or projection_bits by {excess} in all"
         )
+
+
+class Plain:
+    """Columns as they were read, floating numbers without gaps; NaN stands for what ``missing`` has for its column.
+
+    They become doubles a range of rows at a time, while they are in the cache.
+    """
+
+    def __init__(self, columns: Sequence[NDArray[np.floating]], missing: Floats) -> None:
+        self._columns, self._missing = columns, missing
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Columns and rows."""
+        return len(self._columns), len(self._columns[0])
+
+    def __getitem__(self, key: tuple[slice, slice]) -> "Plain":
+        """``plain[:, start:stop]``: some of the rows."""
+        some, rows = key
+        return Plain([column[rows] for column in self._columns[some]], self._missing[some])
+
+    def doubles(self, out: Floats | None = None) -> Floats:
+        """The encoded block; ``out`` is contiguous."""
+        out = np.empty(self.shape) if out is None else out
+        assert out.flags.c_contiguous
+        np.concatenate(self._columns, out=out.reshape(-1))  # one call: threads wait for the interpreter less often
+        if out.size and np.isnan(out.min()):
+            np.copyto(out, self._missing[:, None], where=np.isnan(out))
+        return out
+
+
+def doubles(block: Floats | Plain, out: Floats | None = None) -> Floats:
+    """A block as an array, made in ``out`` if it is made here."""
+    return block.doubles(out) if isinstance(block, Plain) else block
+
+
+Block: TypeAlias = Floats | Plain
 
 
 class InputGrid:
@@ -167,6 +204,18 @@ def coarsen(exact: Floats | Integers, shift: int, out: Integers | None = None) -
         out += 1 << (shift - 1)
         out >>= shift
     return out
+
+
+def coarsened_sensitivity(sensitivity: float, shift: int, dim_out: int, order: Order) -> float:
+    """The sensitivity after ``coarsen``: each of k outputs may round apart by less than one step more."""
+    if shift == 0:
+        return sensitivity
+    return past_roundings(sensitivity * 2.0**-shift + (dim_out if order == 1 else math.sqrt(dim_out)), 2)
+
+
+def past_roundings(value: float, terms: int) -> float:
+    """Round up past the roundings of a bound that was computed as a sum of ``terms`` non-negative products."""
+    return value * (1 + (terms + 256) * 2.0**-52)
 
 
 class Total:

@@ -15,12 +15,13 @@ from sfumato.intervals.moments import Geometry, NoiseLaw
 from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances
 from sfumato.mechanisms.responses import RandomizedResponse, response_loss
 from sfumato.mechanisms.sketch import Noise, Sketch, effective_change
+from sfumato.numerics.lattice import Order
 from sfumato.planning import forecast
 from sfumato.planning.forecast import Shape
 from sfumato.planning.option import Option, Request
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.projection.projection import Family, Order
+from sfumato.projection.projection import Family
 from sfumato.randomness.randomized_choice import LARGEST_EPSILON
 
 _EXACT_WORK = 1 << 20  # projections of at most this many entries are drawn to know their sensitivity exactly

@@ -1,36 +1,31 @@
-"""Random projections from a public seed, in integer form, with the sensitivities of what they project.
+"""Random projections from a public seed: a matrix of one of six families, drawn from a stream of public random words.
 
 A ``Projection`` names a d x k matrix P with E||vP||^2 = ||v||^2; a ``Given`` one holds a matrix from elsewhere.
-``on_lattice`` folds the width of each column into it and rounds it to integers; from then on that integer matrix *is*
-the projection, and sensitivities are computed on it.
+``on_lattice`` gives the integer form, which is in use from then on (``lattice_projection``).
+
+Only ChaCha20, integers, exact rounded Gaussians and single IEEE operations in a fixed order are used, so the same words
+give the same matrix on every machine and with every NumPy version.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics import lattice
-from sfumato.numerics.lazy_columns import Plain
-from sfumato.numerics.spectral_norm import norm_bound
-from sfumato.numerics.types import Floats, Integers
-from sfumato.privacy.guarantee import Change
-from sfumato.projection import families
-from sfumato.projection.families import Drawn, Matrix
-from sfumato.randomness.secret import public_words
+from sfumato.numerics.types import Floats
+from sfumato.projection.lattice_projection import Drawn, LatticeProjection, on_lattice
+from sfumato.randomness.secret import Words, public_words
 
 Family = Literal["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
-Order = Literal[1, 2]
-Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
 
-_NARROWEST = 1e-100  # widths beyond this, or its reciprocal, could overflow or underflow when squared
-_ENUMERATE = 16  # up to this many output columns, maxima over sign vectors are taken by trying all of them
+_GAUSSIAN_BITS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +68,7 @@ class Projection:
         """The matrix in real form, the same for the same seed everywhere and for ever."""
         sparsity = self.sparsity or 0
         words = public_words(self.seed, self.family, self.dim_in, self.dim_out, sparsity)
-        return families.DRAWS[self.family](words, self.dim_in, self.dim_out, sparsity)
+        return _DRAWS[self.family](words, self.dim_in, self.dim_out, sparsity)
 
     def on_lattice(
         self,
@@ -81,7 +76,7 @@ class Projection:
         *,
         input_bits: int = lattice.INPUT_BITS,
         projection_bits: int = lattice.PROJECTION_BITS,
-    ) -> "LatticeProjection":
+    ) -> LatticeProjection:
         """The integer form, for columns of weighted widths ``ranges`` with data in [0, 2^input_bits].
 
         Entry (j, l) becomes the integer nearest to ranges_j * P_jl / unit, where the unit is such that the largest
@@ -90,7 +85,7 @@ class Projection:
         drawn = self.draw()
         if float(abs(drawn.values).max()) == 0:
             raise ParameterError(f"seed={self.seed} draws a projection of zeros: choose another seed or dim_out")
-        return _on_lattice(self, drawn, ranges, input_bits, projection_bits)
+        return on_lattice(self, drawn, ranges, input_bits, projection_bits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,220 +115,114 @@ class Given:
         """The number of output columns."""
         return int(self.values.shape[1])
 
-    def on_lattice(self, ranges: ArrayLike, *, input_bits: int, projection_bits: int) -> "LatticeProjection":
+    def on_lattice(self, ranges: ArrayLike, *, input_bits: int, projection_bits: int) -> LatticeProjection:
         """The integer form, as of a projection that is drawn."""
-        return _on_lattice(self, Drawn(self.values, 1.0), ranges, input_bits, projection_bits)
+        return on_lattice(self, Drawn(self.values, 1.0), ranges, input_bits, projection_bits)
 
 
-def _on_lattice(
-    source: Projection | Given, drawn: Drawn, ranges: ArrayLike, input_bits: int, projection_bits: int
-) -> "LatticeProjection":
-    widths = np.broadcast_to(np.asarray(ranges, float), (source.dim_in,)).copy()
-    check_widths(widths)
-    lattice.check_exact(input_bits=input_bits, projection_bits=projection_bits, terms=source.dim_in)
-    folded = _scale_rows(drawn.values, widths)
-    peak = float(abs(folded).max())
-    entries = _on_entries(lambda values: np.rint(values / peak * 2.0**projection_bits), folded)
-    unit = drawn.factor * peak * 2.0 ** -(input_bits + projection_bits)
-    return LatticeProjection(source, entries, widths, input_bits, projection_bits, unit, drawn.error)
+# ---- the six families ------------------------------------------------------------------------------------------------
 
 
-def check_widths(widths: Floats) -> None:
-    """Refuse weighted widths whose squares would not be ordinary numbers."""
-    bad = np.flatnonzero(~((widths >= _NARROWEST) & (widths <= 1 / _NARROWEST)))
-    if bad.size:
-        expected = f"positive and finite, between {_NARROWEST:g} and {1 / _NARROWEST:g}"
-        raise check.fail(f"ranges[{bad[0]}]", float(widths[bad[0]]), expected)
+def _identity(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
+    """P = I; draws nothing."""
+    del words, dim_out, sparsity
+    return Drawn(scipy.sparse.csr_array(scipy.sparse.eye_array(dim_in, format="csr")), 1.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LatticeProjection:
-    """A projection as integers: data integers q give the exact output sum_j q_j * entries_jl, in units of ``unit``."""
-
-    projection: Projection | Given
-    entries: Matrix
-    ranges: Floats
-    input_bits: int
-    projection_bits: int
-    unit: float
-    draw_error: float
-
-    @property
-    def dim_out(self) -> int:
-        """The number of output columns."""
-        return self.projection.dim_out
-
-    @property
-    def step(self) -> Floats:
-        """What one step of each input column is worth, in weighted units."""
-        return np.asarray(self.ranges * 2.0**-self.input_bits)
-
-    @property
-    def rounding(self) -> float:
-        """Upper bound on the Frobenius distance of the matrix in use from a draw of the ideal law, in weighted units.
-
-        An entry is within half a step of the integers (and a little more for the arithmetic) of its ideal, and one such
-        step is ``unit / step_j`` in row j. It depends on the draw: a loss that averages over draws needs
-        ``rounding_beforehand``.
-        """
-        rows = (0.5 + 2.0 ** (self.projection_bits - 49)) * self.unit / self.step
-        rounded = math.sqrt(self.dim_out) * math.sqrt(float(np.sum(rows * rows)))
-        return (rounded + self.draw_error) * (1 + 1e-9)
-
-    @property
-    def rounding_beforehand(self) -> float:
-        """A bound on ``rounding`` that does not depend on the draw; a draw that breaks it is refused.
-
-        For gaussian P it holds while no entry exceeds nine standard deviations, which fails with probability below
-        1e-18 per entry; for orthonormal P entries of Q are at most 1.
-        """
-        largest = 9.0 if self.projection.family == "gaussian" else math.sqrt(self.projection.dim_in)
-        widest = float(self.ranges.max()) * float(np.linalg.norm(1 / self.ranges))
-        bound = 0.51 * largest * widest * 2.0**-self.projection_bits + 2.0**-18
-        if self.rounding > bound:
-            raise ParameterError(
-                "this draw of the projection is too uneven for a proof that averages over draws; nothing was released: "
-                "try again, or use projection='fixed'"
-            )
-        return bound
-
-    def rounding_growth(self, order: Order) -> float:
-        """How much rounding to the lattice can lengthen a change: one step per column.
-
-        ``InputGrid.round`` works in doubles, so it may miss the nearest lattice point by 2^(input_bits - 51) steps.
-        """
-        return float(np.linalg.norm(self.step, order)) * (1 + 2.0 ** (self.input_bits - 48) + 1e-9)
-
-    def apply(self, grid: lattice.InputGrid, columns: Any, shift: int = 0) -> Integers:
-        """Clip and round a (dim_in, rows) block to its grid, project it and coarsen it: integers, (dim_out, rows).
-
-        A SciPy sparse block has shape (rows, dim_in), and stays sparse.
-        """
-        if (grid.dim, grid.bits) != (self.projection.dim_in, self.input_bits):
-            raise ParameterError(
-                f"the grid has {grid.dim} columns of {grid.bits} bits, "
-                f"the projection takes {self.projection.dim_in} of {self.input_bits}"
-            )
-        dense = isinstance(columns, np.ndarray | Plain)
-        way = lattice.rounded_product if dense else lattice.rounded_sparse_product
-        return way(grid, self.entries, columns, projection_bits=self.projection_bits, shift=shift)
-
-    def matrix(self) -> Matrix:
-        """The projection in use, in weighted units: what a public row is multiplied with."""
-        return _scale_rows(self.entries, self.unit / self.step)
-
-    def sensitivity(self, change: Change, order: Order, *, categories: Runs = ()) -> float:
-        """How far the exact integer output of one row can move, in the l1 (order 1) or l2 norm; rounded up.
-
-        Guarantee: at least max ||vP|| over all changes v of one unit, rounding of the inputs included. Equal to it (up
-        to that rounding) for attributes, for l1 balls, for l2 balls in the l2 norm, and, with up to 16 output columns,
-        for l2 balls and boxes in the l1 norm (balls that fit within the bounds); otherwise an upper bound.
-        ``categories``: one value of a category moves two of its one-hot columns.
-        """
-        check.one_of(("1", "2"), order=str(order))
-        if change.kind == "attribute":
-            return self._attribute(order, categories)
-        if change.kind == "box":
-            return self._box(order, categories)
-        return self._ball(change.kind, change.radius or 0.0, order)
-
-    def _attribute(self, order: Order, categories: Runs) -> float:
-        largest = float(_row_norms(self.entries, order).max())
-        largest = max([largest, *(_widest_pair(self.entries[a:b], order) for a, b in categories)])
-        moved = largest * 2.0**self.input_bits
-        return self._exact_or_up(moved, order)
-
-    def _ball(self, kind: str, radius: float, order: Order) -> float:
-        per_step = _scale_rows(self.entries, 1 / self.step)
-        radius += self.rounding_growth(1 if kind == "l1" else 2)
-        if kind == "l1":
-            return self._up(radius * float(_row_norms(per_step, order).max()))
-        if order == 1 and self.dim_out <= _ENUMERATE:
-            return self._up(radius * _over_signs(per_step, lambda image: np.sqrt(np.square(image).sum(axis=0))))
-        return self._up(radius * norm_bound(per_step) * (math.sqrt(self.dim_out) if order == 1 else 1.0))
-
-    def _box(self, order: Order, categories: Runs) -> float:
-        top = 2.0**self.input_bits
-        alone = np.ones(self.projection.dim_in, bool)
-        for a, b in categories:
-            alone[a:b] = False
-        if order == 1 and self.dim_out <= _ENUMERATE:
-            return self._exact_or_up(top * _over_signs(self.entries, lambda image: _reach(image, alone, categories)), 1)
-        norms = _row_norms(self.entries, order)
-        parts = [max(_widest_pair(self.entries[a:b], order), float(norms[a:b].max())) for a, b in categories]
-        by_column = top * (float(norms[alone].sum()) + math.fsum(parts))
-        squares = [2 * float(self.ranges[a:b].max()) ** 2 for a, b in categories]
-        longest = math.sqrt(float(np.sum(self.ranges[alone] ** 2)) + math.fsum(squares))
-        by_length = longest * norm_bound(_scale_rows(self.entries, 1 / self.step))
-        return self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0)))
-
-    def _exact_or_up(self, value: float, order: Order) -> float:
-        """Norms of order 1 are sums of integers, and exact while they stay below 2^53 steps."""
-        exact = order == 1 and value < 2.0 ** (lattice.EXACT_BITS + self.input_bits)
-        return value if exact else self._up(value)
-
-    def _up(self, value: float) -> float:
-        return _up(value, self.projection.dim_in + self.dim_out)
+def _gaussian(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
+    """N(0, 1/k) entries, rounded to 2^-30 standard deviations."""
+    del sparsity
+    values = _standard_normals(words, dim_in, dim_out)
+    return Drawn(values, 1 / math.sqrt(dim_out), math.sqrt(dim_in) * 2.0 ** -(_GAUSSIAN_BITS + 1))
 
 
-def coarsened(sensitivity: float, shift: int, dim_out: int, order: Order) -> float:
-    """The sensitivity after ``lattice.coarsen``: each of k outputs may round apart by less than one step more."""
-    if shift == 0:
-        return sensitivity
-    return _up(sensitivity * 2.0**-shift + (dim_out if order == 1 else math.sqrt(dim_out)), 2)
+def _rademacher(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
+    """Signs over sqrt(k), one random bit each."""
+    del sparsity
+    size = dim_in * dim_out
+    packed = words.draw((size + 63) // 64).astype("<i8").view(np.uint8)
+    signs = np.unpackbits(packed, count=size, bitorder="little").reshape(dim_in, dim_out)
+    return Drawn(2.0 * signs - 1.0, 1 / math.sqrt(dim_out))
 
 
-def check_steps(weights: Floats, step: float) -> None:
-    """Refuse weights so large that a number of the table would be worth more steps than a double can count."""
-    with np.errstate(over="ignore"):
-        bad = np.flatnonzero(~np.isfinite(weights / step))
-    if bad.size:
-        raise check.fail(f"weights[{bad[0]}]", float(weights[bad[0]]), "small enough for its column's width")
+def _achlioptas(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
+    """A die for each entry: +sqrt(3/k), -sqrt(3/k), or 0 on four faces.
+
+    A third of the entries are not zero; at that density a dense product is 3 to 6 times as fast as a sparse one, so
+    the matrix is dense.
+    """
+    del sparsity
+    faces = _below(words, 6, dim_in * dim_out).reshape(dim_in, dim_out)
+    return Drawn((faces == 0).astype(float) - (faces == 1), math.sqrt(3 / dim_out))
 
 
-def _up(value: float, terms: int) -> float:
-    """Round up past the roundings of a bound that was computed as a sum of ``terms`` non-negative products."""
-    return value * (1 + (terms + 256) * 2.0**-52)
+def _sparse_signs(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
+    """Signs over sqrt(s) at s distinct places of each row (Kane and Nelson 2014), by Floyd's algorithm."""
+    places = np.empty((dim_in, sparsity), np.int64)
+    for turn, last in enumerate(range(dim_out - sparsity, dim_out)):
+        candidate = _below(words, last + 1, dim_in)
+        taken = (places[:, :turn] == candidate[:, None]).any(axis=1)
+        places[:, turn] = np.where(taken, last, candidate)
+    signs = np.where(words.draw(dim_in * sparsity) < 0, -1.0, 1.0).reshape(dim_in, sparsity)
+    order = np.argsort(places, axis=1)
+    data, columns = np.take_along_axis(signs, order, 1).ravel(), np.take_along_axis(places, order, 1).ravel()
+    rows = np.arange(0, dim_in * sparsity + 1, sparsity)
+    return Drawn(scipy.sparse.csr_array((data, columns, rows), shape=(dim_in, dim_out)), 1 / math.sqrt(sparsity))
 
 
-def _on_entries(function: Callable[[Floats], Floats], matrix: Matrix) -> Matrix:
-    if isinstance(matrix, np.ndarray):
-        return function(matrix)
-    return scipy.sparse.csr_array((function(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+def _orthonormal(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
+    """Haar columns times sqrt(d/k): Gram-Schmidt of Gaussians, which is QR with the diagonal of R positive.
+
+    The Gaussians are rounded to 2^-30; Q moves by at most (1 + sqrt 2) ||dG||_F / (s_min - ||dG||) (Sun 1991). For the
+    arithmetic 2^-40 times the condition number is allowed, thousands of times what it is seen to add.
+    """
+    del sparsity
+    gaussians = _standard_normals(words, dim_out, dim_in)
+    spectrum = np.linalg.svd(gaussians, compute_uv=False)
+    moved = math.sqrt(dim_in * dim_out) * 2.0 ** -(_GAUSSIAN_BITS + 1)
+    least = 0.99 * float(spectrum[-1]) - moved
+    error = (2.42 * moved + 2.0**-40 * float(spectrum[0])) / least if least > 0 else math.inf
+    factor = math.sqrt(dim_in / dim_out)
+    return Drawn(np.ascontiguousarray(orthonormalise(gaussians).T), factor, factor * error)
 
 
-def _scale_rows(matrix: Matrix, factors: Floats) -> Matrix:
-    if isinstance(matrix, np.ndarray):
-        return matrix * factors[:, None]
-    return _on_entries(lambda data: data * np.repeat(factors, np.diff(matrix.indptr)), matrix)
+_DRAWS: dict[str, Callable[[Words, int, int, int], Drawn]] = {
+    "identity": _identity,
+    "gaussian": _gaussian,
+    "rademacher": _rademacher,
+    "achlioptas": _achlioptas,
+    "sparse": _sparse_signs,
+    "orthonormal": _orthonormal,
+}
 
 
-def _row_norms(matrix: Matrix, order: Order) -> Floats:
-    sums = abs(matrix).sum(axis=1) if order == 1 else np.sqrt((matrix * matrix).sum(axis=1))
-    return np.asarray(sums, float).reshape(-1)
+def orthonormalise(rows: Floats) -> Floats:
+    """Gram-Schmidt, each vector twice, with every sum taken in one fixed order so that the result never varies."""
+    basis = np.zeros_like(rows)
+    for j, row in enumerate(rows):
+        vector = row
+        for _ in range(2):
+            along = _fixed_sum(basis[:j] * vector, axis=1)
+            vector = vector - _fixed_sum(basis[:j] * along[:, None], axis=0)
+        basis[j] = vector / np.sqrt(_fixed_sum(vector * vector, axis=0))
+    return basis
 
 
-def _widest_pair(rows: Matrix, order: Order) -> float:
-    """The largest ||P_a - P_b|| over two of the rows."""
-    dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    return max((float(_row_norms(dense[a + 1 :] - dense[a], order).max()) for a in range(len(dense) - 1)), default=0.0)
+def _fixed_sum(terms: Floats, axis: int) -> Floats:
+    """Sum along an axis by halving; NumPy's own order depends on version and processor."""
+    terms = np.moveaxis(terms, axis, 0)
+    while len(terms) > 1:
+        half = len(terms) // 2
+        folded = terms[:half] + terms[half : 2 * half]
+        terms = np.concatenate([folded, terms[2 * half :]]) if len(terms) % 2 else folded
+    return terms[0] if len(terms) else np.zeros(terms.shape[1:])
 
 
-def _reach(image: Floats, alone: np.ndarray, categories: Runs) -> Floats:
-    """The largest <v, image> over boxes: any sign for a column of its own, one category to another (or none) else."""
-    total = np.abs(image[alone]).sum(axis=0)
-    for a, b in categories:
-        total = total + np.maximum(image[a:b].max(axis=0), 0) - np.minimum(image[a:b].min(axis=0), 0)
-    return np.asarray(total)
+def _standard_normals(words: Words, rows: int, columns: int) -> Floats:
+    steps = words.gaussian(rows * columns, 2.0**_GAUSSIAN_BITS).reshape(rows, columns)
+    return np.asarray(steps * 2.0**-_GAUSSIAN_BITS, np.float64)
 
 
-def _over_signs(matrix: Matrix, measure: Callable[[Floats], Floats]) -> float:
-    """The largest measure(matrix @ s) over all sign vectors s; s and -s count as one."""
-    k = matrix.shape[1]
-    codes = np.arange(1 << (k - 1))
-    block = max(1, (1 << 22) // matrix.shape[0])
-    best = 0.0
-    for start in range(0, codes.size, block):
-        bits = (codes[start : start + block, None] >> np.arange(k)) & 1
-        best = max(best, float(measure(matrix @ (2.0 * bits.T - 1)).max()))
-    return best
+def _below(words: Words, bound: int, count: int) -> NDArray[np.int64]:
+    """Integers below a bound, from 63 random bits each; the bias (below 2^-40) touches accuracy alone, not privacy."""
+    return (words.draw(count) & np.int64(2**63 - 1)) % bound

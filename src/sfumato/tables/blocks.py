@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.numerics.lazy_columns import Plain
+from sfumato.numerics.lattice import Plain
 from sfumato.numerics.types import Floats, Integers
 from sfumato.tables.columns import Real
 from sfumato.tables.schema import Schema, missing_values

@@ -22,7 +22,7 @@ from pyarrow import types
 
 from sfumato import check, untrusted
 from sfumato.errors import SchemaError
-from sfumato.numerics.lazy_columns import Plain
+from sfumato.numerics.lattice import Plain
 from sfumato.numerics.types import Floats
 from sfumato.tables import cells
 from sfumato.tables.columns import KINDS, Category, Column, DataColumn, Flag, Id, Real

@@ -32,10 +32,11 @@ from sfumato.mechanisms.sketch import Noise
 from sfumato.mechanisms.synthetic import dimension_choice
 from sfumato.mechanisms.synthetic.model_fit import Fitting
 from sfumato.mechanisms.synthetic.stages import Constants, Counts, MeanStage, MomentStage
+from sfumato.numerics.lattice import Order
 from sfumato.numerics.types import Integers
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
-from sfumato.projection.projection import Order, Projection
+from sfumato.projection.projection import Projection
 from sfumato.projection.unit_ball import Centring, Frame, Normalise, Turned
 from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret, Words

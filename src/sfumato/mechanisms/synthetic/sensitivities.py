@@ -31,8 +31,8 @@ Several rows of one person move the same sums, so the caller multiplies by their
 
 import math
 
+from sfumato.numerics.lattice import Order
 from sfumato.privacy.guarantee import Neighbours
-from sfumato.projection.projection import Order
 
 
 def sums(

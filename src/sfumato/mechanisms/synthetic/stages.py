@@ -15,9 +15,9 @@ import numpy as np
 
 from sfumato.mechanisms.synthetic import sensitivities
 from sfumato.numerics import lattice
+from sfumato.numerics.lattice import Order, coarsened_sensitivity
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.projection.projection import Order, coarsened
 from sfumato.projection.unit_ball import Frame, Turned
 from sfumato.randomness.secret import Words
 from sfumato.tables.blocks import Rows
@@ -209,7 +209,7 @@ class MomentStage:
         """
         rows = self.guarantee.group * (2 if self.guarantee.neighbours == "replace" else 1)
         outputs = min(self.matrices, rows) * (self.entries if self.order == 1 else self.dim**2)
-        return coarsened(self.reach, self.shift, outputs, self.order)
+        return coarsened_sensitivity(self.reach, self.shift, outputs, self.order)
 
     @property
     def sensitivity(self) -> float:
