@@ -90,7 +90,6 @@ def test_whatever_ends_the_work_before_the_first_draw_gives_its_price_back(way, 
 
     monkeypatch.setattr(LocalRows, "map", ended)
     monkeypatch.setattr(LocalRows, "sum", ended)
-    monkeypatch.setattr(Reservation, "commit", ended)
     with pytest.raises(type(error) if isinstance(error, Exception) else error):
         WAYS[way](ledger, tmp_path)
     assert states(ledger) == ["void"]
@@ -143,7 +142,7 @@ def test_a_ledger_that_cannot_be_written_to_keeps_it_and_says_how_to_get_it_back
     monkeypatch.undo()
     assert states(ledger) == ["reserved"]
     with pytest.raises(ParameterError, match="cannot be read now"):
-        failing(ledger, lambda _: [monkeypatch.setattr(ledger.journal, n, locked) for n in ("append", "entries")])
+        failing(ledger, lambda _: monkeypatch.setattr(ledger.journal, "entries", locked))
 
 
 # ---- no rows, where their number is private --------------------------------------------------------------------------

@@ -147,6 +147,9 @@ def test_more_questions_than_memory_may_hold_are_refused_before_a_mask_is_made(l
         with pytest.raises(ParameterError, match=r"4 questions .* 24 cells .* at most 1 can be asked"):
             refused(ASKED, epsilon=1.0)
     assert states(ledger) == []
+    monkeypatch.setattr(workload, "MOST", 1 << 27)
+    with pytest.raises(pytest.fail.Exception, match="a mask was made"):
+        asked.synthesise(ASKED, epsilon=1.0)
 
 
 def test_under_add_remove_a_whole_session_measures_the_number_of_rows(tmp_path, monkeypatch):

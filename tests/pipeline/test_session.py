@@ -21,7 +21,7 @@ from sfumato.queries.predicates import parse
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.columns import Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Table, open_table
+from sfumato.tables.sources import Source, open_table
 from support import evidence
 from support.asking import AGES, CITIES, OLD_SMOKERS, SCHEMA, SMOKERS, TABLE, opened
 from support.hostile import HOSTILE
@@ -317,7 +317,7 @@ def test_data_that_cannot_be_read_to_the_end_cost_nothing_and_show_no_cell(ledge
         yield from TABLE.select(list(columns)).to_batches()
         raise pa.ArrowInvalid("secret cell")
 
-    asked = opened(ledger, Table(TABLE.schema, None, "csv file people.csv", read))
+    asked = opened(ledger, Source(TABLE.schema, None, "csv file people.csv", read))
     with pytest.raises(
         SchemaError, match=r"cannot be read to its end.*; nothing was drawn, and nothing spent$"
     ) as caught:

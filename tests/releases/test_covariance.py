@@ -22,7 +22,7 @@ from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.projection.moment_grid import Frame
+from sfumato.projection.moment_grid import MomentGrid
 from sfumato.randomness.secret import Secret
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.tables.columns import Category, Flag, Real
@@ -165,7 +165,7 @@ def test_what_rounding_can_do_is_bounded_for_variances_components_and_regression
     """Without noise to speak of, on a grid so coarse that it shows: each interval holds the truth of the exact rows."""
     rng = np.random.default_rng(3)
     schema = Schema([Real("a", -1, 1), Real("b", -1, 1), Flag("f")])
-    frame = Frame.of(schema, 4)
+    frame = MomentGrid.of(schema, 4)
     for _ in range(8):
         rows = rng.uniform(-1, 1, (2, 200)) * rng.uniform(0.05, 1, (2, 1))
         rows = np.vstack([rows, np.where(rng.random(200) < 0.3, 0.5, -0.5)])

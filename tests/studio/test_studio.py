@@ -280,6 +280,7 @@ def test_a_plan_reads_no_data_and_spends_nothing(visitor, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("sfumato.tables.sources._open_path", read)
+    assert visitor.get("/data/people.csv").status_code == 500  # what opens the table is seen
     before = visitor.studio.ledger().journal.entries()
     assert visitor.ask(ASKED).status_code == 200
     assert visitor.get("/plan", params=ASKED).status_code == 200

@@ -4,7 +4,7 @@ import pytest
 
 from sfumato.engines.local import LocalRows
 from sfumato.tables.blocks import Blocks
-from sfumato.tables.sources import Table
+from sfumato.tables.sources import Source
 
 READ = "rows were read"
 
@@ -15,7 +15,7 @@ def table_rows(table, schema, **settings):
 
 def forbid_reading(monkeypatch):
     """From here on a row that is read fails the test; whoever uses this shows that what is allowed does read."""
-    monkeypatch.setattr(Table, "blocks", lambda *_: pytest.fail(READ))
+    monkeypatch.setattr(Source, "blocks", lambda *_: pytest.fail(READ))
 
 
 def reading():

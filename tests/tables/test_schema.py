@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from sfumato.errors import ParameterError, SchemaError, SfumatoError
 from sfumato.numerics.lattice import InputGrid, Plain
 from sfumato.tables.columns import Category, Flag, Id, Real
-from sfumato.tables.schema import Finding, Schema, compare, draft
+from sfumato.tables.schema import Schema
+from sfumato.tables.schema_draft import Misfit, compare, draft
 
 PEOPLE = Schema(
     [
@@ -575,17 +576,17 @@ def test_compare_counts_what_does_not_fit():
     second = people(age=[-5.0])
     blocks = [b for t in (first, second) for b in t.to_batches()]
     assert compare(PEOPLE, iter(blocks)) == [
-        Finding("age", "missing", 1),
-        Finding("age", "unreadable", 1),
-        Finding("age", "below low", 2),
-        Finding("age", "above high", 1),
-        Finding("smoker", "missing", 1),
-        Finding("smoker", "unreadable", 1),
-        Finding("city", "missing", 1),
-        Finding("city", "unlisted", 2),
-        Finding("height", "missing", 2),
-        Finding("height", "below low", 1),
-        Finding("height", "above high", 1),
+        Misfit("age", "missing", 1),
+        Misfit("age", "unreadable", 1),
+        Misfit("age", "below low", 2),
+        Misfit("age", "above high", 1),
+        Misfit("smoker", "missing", 1),
+        Misfit("smoker", "unreadable", 1),
+        Misfit("city", "missing", 1),
+        Misfit("city", "unlisted", 2),
+        Misfit("height", "missing", 2),
+        Misfit("height", "below low", 1),
+        Misfit("height", "above high", 1),
     ]
     assert compare(PEOPLE, people().to_batches()) == []
     assert "NOT PRIVATE" in compare.__doc__

@@ -24,8 +24,9 @@ from scipy import sparse
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.parquet_files import ParquetSink
-from sfumato.tables.schema import Schema, draft
-from sfumato.tables.sources import Table, open_table, part_of, reblock
+from sfumato.tables.schema import Schema
+from sfumato.tables.schema_draft import draft
+from sfumato.tables.sources import Source, open_table, part_of, reblock
 
 SECRET = "4711.0815"  # noqa: S105 - a cell that no message may hold
 
@@ -121,8 +122,8 @@ def test_every_kind_of_input_gives_the_same_matrix(kind, tmp_path):
     assert np.array_equal(encoded(table), PEOPLE.encode(people()))
     assert np.array_equal(encoded(table, rows=1000), PEOPLE.encode(people()))  # again, and whole
     assert table.rows == (None if "csv" in kind else ROWS)
-    assert str(ROWS) not in table.source
-    assert str(tmp_path) not in table.source
+    assert str(ROWS) not in table.description
+    assert str(tmp_path) not in table.description
 
 
 NUMBERS = np.random.default_rng(2).integers(0, 5, (ROWS, 6)).astype(float) * (np.arange(ROWS) % 3 > 0)[:, None]
@@ -510,7 +511,7 @@ def test_pandas_and_polars_are_not_imported_for_those_who_do_not_use_them():
 
 def test_a_table_does_not_show_its_rows():
     table = open_table(pa.table({"a": [SECRET]}))
-    assert isinstance(table, Table)
+    assert isinstance(table, Source)
     assert SECRET not in repr(table)
     with pytest.raises(AttributeError):
         table.rows = 3

@@ -25,7 +25,7 @@ def add_schema(commands: Any) -> None:
 
 
 def _schema(options: Any) -> None:
-    from sfumato.tables.schema import bounded_by_data, draft
+    from sfumato.tables.schema_draft import bounded_by_data, draft
     from sfumato.tables.sources import open_table
 
     table = open_table(options.data)
@@ -51,7 +51,8 @@ def add_check(commands: Any) -> None:
 
 
 def _check(options: Any) -> None:
-    from sfumato.tables.schema import Schema, compare
+    from sfumato.tables.schema import Schema
+    from sfumato.tables.schema_draft import compare
     from sfumato.tables.sources import open_table
 
     schema = Schema.read(options.schema)

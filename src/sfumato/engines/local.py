@@ -30,7 +30,7 @@ from sfumato.tables.blocks import (
     usual_threads,
 )
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Table, check_labels
+from sfumato.tables.sources import Source, check_labels
 
 Result = TypeVar("Result")
 Announce: TypeAlias = Callable[[], None]
@@ -141,13 +141,13 @@ class Local:
 class Ids:
     """The public column that labels the rows of a table."""
 
-    table: Table
+    table: Source
     name: str
 
     @classmethod
-    def of(cls, table: Table, schema: Schema) -> "Ids | None":
+    def of(cls, table: Source, schema: Schema) -> "Ids | None":
         """The ids of a table, if it has any that its schema names."""
-        if schema.id_column is None or table.source in ("numpy array", "sparse matrix"):
+        if schema.id_column is None or table.description in ("numpy array", "sparse matrix"):
             return None
         name = schema.id_column.name
         check_labels(table, name, "the id column", "ids are texts or whole numbers")

@@ -80,8 +80,8 @@ class Spark:
         """Rows whose blocks are worked on by tasks."""
         if not blocks.table.divisible:
             raise ParameterError(
-                f"{blocks.table.source} cannot be read from the middle, as tasks of Spark do: give a Parquet file, "
-                "a folder of them or a Spark DataFrame, and no part of a dataset"
+                f"{blocks.table.description} cannot be read from the middle, as tasks of Spark do: give a Parquet "
+                "file, a folder of them or a Spark DataFrame, and no part of a dataset"
             )
         return SparkRows(session(self.master), blocks, progress)
 

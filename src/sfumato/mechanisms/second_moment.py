@@ -34,7 +34,7 @@ from sfumato.numerics.lattice import Order, coarsened_sensitivity
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.lattice_projection import Runs, check_steps, check_widths
-from sfumato.projection.moment_grid import Frame
+from sfumato.projection.moment_grid import MomentGrid
 from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
@@ -186,7 +186,7 @@ class CentredGrid:
     @classmethod
     def _of_bits(cls, schema: Schema, bits: int, *, anchored: bool) -> Self:
         """The grid on which the widest column has 2^bits steps on either side of its centre."""
-        frame = Frame.of(schema, bits)
+        frame = MomentGrid.of(schema, bits)
         check_steps(schema.encoding.weights, frame.step)
         plain = cls(schema, frame.centre, frame.half, frame.step, bits)
         return replace(plain, anchor=max(1, round(plain.longest(2) / 2))) if anchored else plain

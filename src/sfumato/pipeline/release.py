@@ -26,7 +26,7 @@ from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
 from sfumato.tables.edges import EdgeRows, open_edges
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Table, open_table, part_of
+from sfumato.tables.sources import Source, open_table, part_of
 
 if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
@@ -137,7 +137,7 @@ def source_of(data: Any) -> str:
     return f"file {Path(data).resolve()}" if isinstance(data, (str, Path)) else f"memory {type(data).__name__}"
 
 
-def table_of(account: Account, table: Table, schema: Schema) -> Table:
+def table_of(account: Account, table: Source, schema: Schema) -> Source:
     """The records that an account is about: all of them, or those of its part."""
     if account.part is None:
         return table
@@ -156,7 +156,7 @@ class _Job:
     recipe: Recipe
     calibrated: Calibrated[Prepared]
     origin: str
-    source: Table | EdgeRows
+    source: Source | EdgeRows
     secret: Secret
     engine: Engine
 
@@ -213,7 +213,7 @@ class _Job:
         """The same with the records of the account's part only: what is charged to a part reads no other."""
         if account is None or account.part is None:
             return self
-        if not isinstance(self.source, Table) or self.schema is None:
+        if not isinstance(self.source, Source) or self.schema is None:
             raise ParameterError("parts are of tables: a graph has none")
         return replace(self, source=table_of(account, self.source, self.schema))
 
@@ -245,7 +245,7 @@ class _Job:
 
     def ids(self, published: Published) -> Ids | None:
         """The public ids of the published rows, if they have any."""
-        if not published.by_record or not isinstance(self.source, Table) or self.schema is None:
+        if not published.by_record or not isinstance(self.source, Source) or self.schema is None:
             return None
         return Ids.of(self.source, self.schema)
 

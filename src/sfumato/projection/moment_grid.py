@@ -15,7 +15,7 @@ from sfumato.tables.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class MomentGrid:
     """A centre and a common step, in weighted units (the centre in the columns' own).
 
     half     : how many steps each column reaches to either side of the centre.

@@ -22,7 +22,7 @@ from sfumato.fileformat.manifest import CovarianceFacts, CovarianceManifest
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
-from sfumato.projection.moment_grid import Frame
+from sfumato.projection.moment_grid import MomentGrid
 from sfumato.releases.release import Release
 
 Direction = str | Mapping[str, float] | Sequence[float] | Floats
@@ -81,9 +81,9 @@ class CovarianceRelease(Release):
         return Sketched(drawn, facts["ridge"], (float(values[-1]), law), rounding)
 
     @property
-    def _frame(self) -> Frame:
+    def _frame(self) -> MomentGrid:
         """The grid that the records were rounded to: 2^-11 of the widest column in 0.1.0, finer since."""
-        return Frame.of(self.schema, int(self.manifest["lattice"]["input_bits"]))
+        return MomentGrid.of(self.schema, int(self.manifest["lattice"]["input_bits"]))
 
     @property
     def records(self) -> float:

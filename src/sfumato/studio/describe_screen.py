@@ -20,9 +20,9 @@ from sfumato.errors import SchemaError
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import NotHereError, parse_schema, schema_text
 from sfumato.studio.pages import Form, page, reading, writing
-from sfumato.tables import schema as schemas
 from sfumato.tables.columns import KINDS, Category, Column
 from sfumato.tables.schema import Schema
+from sfumato.tables.schema_draft import draft
 from sfumato.tables.sources import open_table
 
 _KEYS = ("low", "high", "missing", "weight", "values")
@@ -79,7 +79,7 @@ def headless(names: Sequence[str]) -> bool:
 
 
 def _drafted_kind(of: pa.Field) -> str:
-    text = schemas.draft(pa.schema([of]))
+    text = draft(pa.schema([of]))
     return next((kind for kind in KINDS if f'\nkind = "{kind}"\n' in text), "")
 
 
@@ -248,7 +248,7 @@ def _table(studio: Studio, name: str, status: int = 200, **facts: Any) -> Respon
         "schema": schema,
         "kinds": {"real": "number", "flag": "yes or no", "category": "category", "id": "row label"},
         "lines": lines_of(opened.schema, schema) if max(width, described) <= _MOST_LINES else [],
-        "text": schemas.draft(pa.schema(itertools.islice(opened.schema, _MOST_DRAFTED))) if text is None else text,
+        "text": draft(pa.schema(itertools.islice(opened.schema, _MOST_DRAFTED))) if text is None else text,
         "drafted": _MOST_DRAFTED if text is None and width > _MOST_DRAFTED else None,
         "wrong": "" if text is None or schema is not None else "The schema beside the table cannot be read; see below.",
         "wrong_text": "",

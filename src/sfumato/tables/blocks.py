@@ -90,8 +90,8 @@ class Readable(Protocol):
         ...
 
     @property
-    def source(self) -> str:
-        """A description fit for the public."""
+    def description(self) -> str:
+        """What it is, fit for the public."""
         ...
 
     @property

@@ -132,12 +132,12 @@ def _open_table(data: Any, progress: Progress) -> EdgeRows:
     names = list(table.schema.names)
     if isinstance(data, (str, Path)) and all(map(_is_number, names)):
         raise SchemaError(
-            f"{table.source}: the columns are named by numbers: give it a header, src,dst or src,dst,weight"
+            f"{table.description}: the columns are named by numbers: give it a header, src,dst or src,dst,weight"
         )
     wanted = [name for name in _NAMES if name in names] if {"src", "dst"} & set(names) else names
     if len(wanted) not in (2, 3) or ("src" in wanted) != ("dst" in wanted) or len(set(wanted)) != len(wanted):
         raise SchemaError(
-            f"{table.source}: an edge list has columns src, dst and perhaps weight, "
+            f"{table.description}: an edge list has columns src, dst and perhaps weight, "
             f"or no more than two or three columns in that order; this one has {len(names)}"
         )
 

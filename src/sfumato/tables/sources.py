@@ -28,28 +28,28 @@ _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class Source:
     """A table that can be read again and again, a block of rows at a time.
 
     ``schema``: names and types (of a CSV file, as its beginning suggests; of a folder, those of its first file).
     ``kinds``: the types in which cells are handed out, where that is not ``schema``: of a folder, those of every file;
     of a CSV file text, but doubles in columns that were said to be real when it was opened.
-    ``rows``: their number, None where it is not known before reading. ``source``: a description fit for the public.
+    ``rows``: their number, None where it is not known before reading. ``description``: what it is, fit for the public.
     """
 
     schema: pa.Schema
     rows: int | None
-    source: str
+    description: str
     _read: Callable[[tuple[str, ...], int], Batches] = field(repr=False)
-    _within: Callable[[int, int], "Table"] | None = field(default=None, repr=False)
+    _within: Callable[[int, int], "Source"] | None = field(default=None, repr=False)
     entries: Any = field(default=None, repr=False)  # of a SciPy sparse matrix of numbers: its rows, as they are stored
     kinds: tuple[pa.Schema, ...] = field(default=(), repr=False)
     untyped: frozenset[str] = field(default=frozenset(), repr=False)  # columns of cells of any type (object)
 
-    def within(self, start: int, stop: int) -> "Table":
+    def within(self, start: int, stop: int) -> "Source":
         """The rows from ``start`` to before ``stop``, without reading the others; only Parquet files allow it."""
         if self._within is None:
-            raise SchemaError(f"{self.source}: only Parquet files can be read from the middle")
+            raise SchemaError(f"{self.description}: only Parquet files can be read from the middle")
         return self._within(start, stop)
 
     @property
@@ -62,7 +62,7 @@ class Table:
         try:
             positions(self.schema.names, columns)
         except SchemaError as error:
-            raise SchemaError(f"{self.source}: {error}") from None
+            raise SchemaError(f"{self.description}: {error}") from None
 
     def types_of(self, name: str) -> list[pa.DataType]:
         """The types in which the cells of a column are handed out, which is there once in every file."""
@@ -86,17 +86,17 @@ class Table:
         if isinstance(columns, str) or not columns:
             raise check.fail("columns", columns, "a list of at least one column name")
         self.check_columns(columns)
-        return _guarded(reblock(self._read(tuple(columns), rows), rows), self.source)
+        return _guarded(reblock(self._read(tuple(columns), rows), rows), self.description)
 
 
-def open_table(data: Any, schema: Schema | None = None) -> Table:
+def open_table(data: Any, schema: Schema | None = None) -> Source:
     """Open a path (.csv, .parquet or a folder of .parquet files) or an object in memory.
 
     In memory: pyarrow tables and batches, pandas and polars frames, two-dimensional NumPy arrays, SciPy sparse
     matrices, and whatever has ``__arrow_c_stream__``. The columns of arrays and matrices are those of the schema in
     order, without its id; c0, c1, ... without a schema. Of a CSV file a schema says which cells to read as numbers.
     """
-    if isinstance(data, Table):
+    if isinstance(data, Source):
         return data
     if isinstance(data, (str, Path)):
         return _open_path(Path(data), schema)
@@ -124,7 +124,7 @@ def _wide_columns(data: Any) -> frozenset[str]:
     return frozenset(name for name, kind in (kinds or {}).items() if str(kind) in ("Int128", "UInt128"))
 
 
-def part_of(table: Table, column: str, value: str) -> Table:
+def part_of(table: Source, column: str, value: str) -> Source:
     """The rows of a table whose (public) value in a column, as text, is this one."""
     check_labels(table, column, "the column", "parts go by texts or whole numbers")
 
@@ -135,10 +135,10 @@ def part_of(table: Table, column: str, value: str) -> Table:
             arrays = [cells.filtered(batch.column(wanted.index(name)), kept) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    return Table(table.schema, None, f"part of {table.source}", read, kinds=table.kinds, untyped=table.untyped)
+    return Source(table.schema, None, f"part of {table.description}", read, kinds=table.kinds, untyped=table.untyped)
 
 
-def check_labels(table: Table, name: str, what: str, rule: str) -> None:
+def check_labels(table: Source, name: str, what: str, rule: str) -> None:
     """Refuse a public column of labels that is absent, or neither of texts nor of whole numbers."""
     positions(table.schema.names, [name])
     for kind in table.types_of(name):
@@ -202,7 +202,7 @@ def _guarded(batches: Batches, source: str) -> Batches:
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
-def _open_path(path: Path, schema: Schema | None) -> Table:
+def _open_path(path: Path, schema: Schema | None) -> Source:
     path = path.absolute()  # workers may have another working directory
     if not path.exists():
         raise SchemaError(f"{path}: no such file")
@@ -217,7 +217,7 @@ def _open_path(path: Path, schema: Schema | None) -> Table:
     raise SchemaError(f"{path}: a table is read from a .csv or .parquet file or from a folder of .parquet files")
 
 
-def _open_parquet(paths: list[Path], source: str) -> Table:
+def _open_parquet(paths: list[Path], source: str) -> Source:
     """Files with the same names of columns. Their types may differ: a missing cell is enough to change one."""
     parts, kinds = [], dict[pa.Schema, None]()
     for path in paths:
@@ -229,7 +229,7 @@ def _open_parquet(paths: list[Path], source: str) -> Table:
     return _of_parts(parts, tuple(kinds), source, 0, sum(part.rows for part in parts))
 
 
-def _of_parts(parts: list[Part], kinds: tuple[pa.Schema, ...], source: str, start: int, stop: int) -> Table:
+def _of_parts(parts: list[Part], kinds: tuple[pa.Schema, ...], source: str, start: int, stop: int) -> Source:
     """The rows of Parquet files, in order, from ``start`` to before ``stop``."""
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
@@ -239,13 +239,13 @@ def _of_parts(parts: list[Part], kinds: tuple[pa.Schema, ...], source: str, star
                 yield from part.within(columns, rows, max(start - before, 0), min(stop - before, part.rows))
             before += part.rows
 
-    def within(a: int, b: int) -> Table:
+    def within(a: int, b: int) -> Source:
         return _of_parts(parts, kinds, source, min(start + a, stop), min(start + b, stop))
 
-    return Table(kinds[0], stop - start, source, read, within, kinds=kinds)
+    return Source(kinds[0], stop - start, source, read, within, kinds=kinds)
 
 
-def _open_csv(path: Path, schema: Schema | None) -> Table:
+def _open_csv(path: Path, schema: Schema | None) -> Source:
     complaint = f"{path}: not a CSV file with a header in UTF-8 and rows as long as it"
     guessed = _attempt(lambda: csv_files.guess(path), complaint)
     reals = {} if schema is None else {c.name: c for c in schema.data_columns if isinstance(c, Real)}
@@ -255,22 +255,22 @@ def _open_csv(path: Path, schema: Schema | None) -> Table:
         return csv_files.read(path, columns, reals, len(told))
 
     handed = pa.schema([(name, pa.float64() if name in reals else pa.string()) for name in told.names])
-    return Table(told, None, f"csv file {path.name}", read, kinds=(handed,))
+    return Source(told, None, f"csv file {path.name}", read, kinds=(handed,))
 
 
 # ---- in memory ------------------------------------------------------------------------------------------------------
 
 
-def _open_arrow(data: pa.Table | pa.RecordBatch, source: str) -> Table:
+def _open_arrow(data: pa.Table | pa.RecordBatch, source: str) -> Source:
     table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         yield from table.select(list(columns)).to_batches(max_chunksize=rows)
 
-    return Table(table.schema, table.num_rows, source, read)
+    return Source(table.schema, table.num_rows, source, read)
 
 
-def _open_pandas(frame: Any) -> Table:
+def _open_pandas(frame: Any) -> Source:
     names = [str(name) for name in frame.columns]
     kinds = [_pandas_type(frame, place, dtype) for place, dtype in enumerate(frame.dtypes)]
 
@@ -282,7 +282,7 @@ def _open_pandas(frame: Any) -> Table:
 
     schema = pa.schema([(name, kind or pa.large_string()) for name, kind in zip(names, kinds, strict=True)])
     untyped = frozenset(name for name, kind in zip(names, kinds, strict=True) if kind is None)
-    return Table(schema, len(frame), "pandas DataFrame", read, untyped=untyped)
+    return Source(schema, len(frame), "pandas DataFrame", read, untyped=untyped)
 
 
 def _pandas_type(frame: Any, place: int, dtype: Any) -> pa.DataType | None:
@@ -325,7 +325,7 @@ def _text(cell: Any) -> str | None:
     return text.encode(errors="replace").decode()
 
 
-def _open_matrix(matrix: Any, schema: Schema | None) -> Table:
+def _open_matrix(matrix: Any, schema: Schema | None) -> Source:
     sparse = not isinstance(matrix, np.ndarray)
     source = "sparse matrix" if sparse else "numpy array"
     if len(matrix.shape) != 2 or matrix.dtype.kind not in "biufOUST":
@@ -351,7 +351,7 @@ def _open_matrix(matrix: Any, schema: Schema | None) -> Table:
     numbers = stored if sparse and matrix.dtype.kind in "iuf" and matrix.dtype.itemsize <= 8 else None
     untyped = frozenset(names if cells.is_text(kind) and matrix.dtype.kind not in "UST" else ())
     told = pa.schema([(name, kind) for name in names])
-    return Table(told, height, source, read, entries=numbers, untyped=untyped)
+    return Source(told, height, source, read, entries=numbers, untyped=untyped)
 
 
 def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
