@@ -21,8 +21,9 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from faults import disk
 from sfumato.fileformat import writer
+from sfumato.ledger.account import Account
 from sfumato.ledger.journal import Journal
-from sfumato.ledger.ledger import Account, Reservation
+from sfumato.ledger.reservation import Reservation
 from sfumato.randomness.secret import Secret
 
 MOMENT, FELT, DREW, ENDED, RESERVED = "the moment", "felt", "drew", "ended", "reserved"

@@ -7,8 +7,9 @@ from typing import Any
 
 from sfumato.errors import LedgerError
 from sfumato.fileformat import writer
-from sfumato.ledger import ledger as ledgers
-from sfumato.ledger.ledger import Account, Ledger, Reservation
+from sfumato.ledger import account, reservation
+from sfumato.ledger.account import Account
+from sfumato.ledger.reservation import Reservation
 
 
 def draws_unrecorded() -> None:
@@ -68,13 +69,13 @@ def reserves_again() -> None:
 
 def goes_by_number() -> None:
     """A reservation is known by its number alone, which another has in a ledger that was rolled back."""
-    mark = Ledger._mark
-    Ledger._mark = lambda self, number, kind, body, _=None: mark(self, number, kind, body)
+    mark = reservation.mark
+    reservation.mark = lambda journal, number, kind, body, _=None: mark(journal, number, kind, body)
 
 
 def looks_once() -> None:
     """What others spend between the price and the entry is not seen."""
-    ledgers._unmoved = lambda *_: lambda _: None
+    account._unmoved = lambda *_: lambda _: None
 
 
 TWINS: dict[str, Callable[[], None]] = {

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import main
-from sfumato.ledger.ledger import Account, Ledger
+from sfumato.ledger.account import Account
+from sfumato.ledger.ledger import Ledger
 from sfumato.randomness.secret import Secret
 from support.hostile import HOSTILE
 from support.rows import forbid_reading, reading

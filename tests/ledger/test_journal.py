@@ -10,6 +10,7 @@ import sfumato
 from sfumato.cli import main
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.fileformat.reader import digest
+from sfumato.ledger import reservation
 from sfumato.ledger.journal import Journal
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to
@@ -118,14 +119,14 @@ def test_one_file_has_no_two_budgets_even_if_two_start_at_once(ledger, monkeypat
 
 
 def test_a_ledger_that_fails_at_the_last_step_says_that_the_release_is_there(ledger, tmp_path, monkeypatch):
-    mark = Ledger._mark
+    mark = reservation.mark
 
-    def failing(self, number, kind, *rest):
+    def failing(journal, number, kind, *rest):
         if kind == "commit":
             raise LedgerError("the ledger cannot be used (database is locked)")
-        mark(self, number, kind, *rest)
+        mark(journal, number, kind, *rest)
 
-    monkeypatch.setattr(Ledger, "_mark", failing)
+    monkeypatch.setattr(reservation, "mark", failing)
     with pytest.raises(LedgerError, match=r"the release is written, in .* run `sfumato ledger confirm`"):
         release_to(tmp_path / "r", ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(1.0), ledger=ledger)
     monkeypatch.undo()

@@ -112,7 +112,7 @@ def test_a_reservation_that_was_voided_can_never_be_drawn_from(ledger):
 def test_every_draw_of_a_release_is_announced(ledger, monkeypatch):
     """The twin that forgets to announce draws without an entry, and this test sees it."""
     order = []
-    monkeypatch.setattr("sfumato.ledger.ledger.Reservation.draw", lambda _: order.append("draw"))
+    monkeypatch.setattr("sfumato.ledger.reservation.Reservation.draw", lambda _: order.append("draw"))
     original = Secret._encode
     monkeypatch.setattr(Secret, "_encode", lambda *a: order.append("words") or original(*a))
     with pytest.raises(LedgerError):  # nothing was marked as drawn, so nothing can be committed
@@ -149,7 +149,7 @@ def test_a_price_is_quoted_without_a_trace(ledger):
 
 def test_a_release_that_was_written_but_not_committed_can_be_confirmed(ledger, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.ledger.ledger.Reservation.commit", lambda *_: None)
+        patch.setattr("sfumato.ledger.reservation.Reservation.commit", lambda *_: None)
         manifest = release_to(tmp_path / "r", ROWS, schema=SCHEMA, mechanism=SKETCH, guarantee=pure(1.0), ledger=ledger)
     assert states(ledger) == ["drawn"]
     assert ledger.confirm_release(manifest) == 2
@@ -181,7 +181,7 @@ def test_neither_schema_nor_source_is_in_the_ledger_in_the_clear(tmp_path):
     assert b"diagnosis" not in stored
     assert b"place.csv" not in stored
     other = Ledger.create(tmp_path / "c.db")
-    assert other.fingerprint("schema", "x") != ledger.fingerprint("schema", "x")
+    assert other.journal.fingerprint("schema", "x") != ledger.journal.fingerprint("schema", "x")
 
 
 def test_other_data_are_not_charged_by_mistake(ledger):

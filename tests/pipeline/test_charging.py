@@ -11,7 +11,8 @@ import pytest
 import sfumato
 from sfumato.engines.local import LocalRows
 from sfumato.errors import LedgerError, ParameterError, RangeError, ReleaseError, SchemaError
-from sfumato.ledger.ledger import Ledger, Reservation
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.reservation import Reservation, mark
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.charging import charged
@@ -70,13 +71,13 @@ def test_a_column_of_another_type_costs_nothing(ledger, tmp_path):
 
 
 def test_a_name_that_is_taken_meanwhile_costs_nothing(ledger, tmp_path, monkeypatch):
-    reserve = sfumato.ledger.ledger.Account.reserve
+    reserve = sfumato.ledger.account.Account.reserve
 
     def slow(self, asked):
         (tmp_path / "r").mkdir()
         return reserve(self, asked)
 
-    monkeypatch.setattr("sfumato.ledger.ledger.Account.reserve", slow)
+    monkeypatch.setattr("sfumato.ledger.account.Account.reserve", slow)
     with pytest.raises(ReleaseError, match=f"exists already.*{NOTHING}"):
         written(ledger, tmp_path)
     assert states(ledger) == ["void"]
@@ -119,7 +120,7 @@ def test_the_ledger_decides_and_not_what_this_process_remembers(ledger):
     """An interrupt may come between the ledger's entry of a draw and the flag that remembers it."""
 
     def forgetful(reservation):
-        ledger._mark(reservation.number, "draw", {}, reservation.hash)
+        mark(ledger.journal, reservation.number, "draw", {}, reservation.hash)
         assert not reservation.drawn
 
     with pytest.raises(ParameterError, match="stays spent, for noise may have been drawn"):

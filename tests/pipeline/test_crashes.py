@@ -81,7 +81,7 @@ def test_what_was_spent_between_price_and_entry_is_seen(tmp_path, monkeypatch):
 
 def test_a_ledger_that_does_not_look_again_would_overspend(tmp_path, monkeypatch):
     """The broken twin of the test above: without the second look, two spend the last unit."""
-    monkeypatch.setattr("sfumato.ledger.ledger._unmoved", lambda *_: lambda _: None)
+    monkeypatch.setattr("sfumato.ledger.account._unmoved", lambda *_: lambda _: None)
     ledger = Ledger.create(tmp_path / "b.db")
     ledger.add_dataset("people", Guarantee(epsilon=1.5))
     interrupted_reservation(ledger, monkeypatch)

@@ -12,7 +12,8 @@ from faults.context import CONTEXT
 from sfumato.engines.local import LocalRows
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
 from sfumato.fileformat.reader import digest
-from sfumato.ledger.ledger import Ledger, Reservation
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.reservation import Reservation
 from sfumato.pipeline import session
 from sfumato.pipeline.open_session import remaining
 from sfumato.privacy.guarantee import Guarantee

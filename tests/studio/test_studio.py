@@ -694,11 +694,11 @@ def test_where_its_price_cannot_be_given_back_it_says_how_to_get_it(visitor, mon
         raise LedgerError("the ledger cannot be used (database is locked)")
 
     monkeypatch.setattr("sfumato.fileformat.writer.new_folder", full)
-    monkeypatch.setattr("sfumato.ledger.ledger.Reservation.void", locked)
+    monkeypatch.setattr("sfumato.ledger.reservation.Reservation.void", locked)
     assert "reserved and nothing was drawn" in visitor.release(SKETCH)["spent"]
     assert [s.state for s in visitor.studio.datasets()[0].releases] == ["reserved"]
     assert "sfumato ledger void" in visitor.get("/budget").text
-    monkeypatch.setattr("sfumato.ledger.ledger.Reservation.state", locked)
+    monkeypatch.setattr("sfumato.ledger.reservation.Reservation.state", locked)
     assert "reserved and nothing was drawn" in visitor.get("/release/state").json()["spent"]
 
 
@@ -813,7 +813,7 @@ def test_a_page_does_not_wait_long_for_a_ledger_that_another_program_locks(visit
     assert "locked" in visitor.send("/release/price", SKETCH).text
     other.close()
     assert "of 10" in visitor.get("/budget").text
-    assert release_screen.order_of(visitor.studio, SKETCH).account.ledger.journal._wait == 60
+    assert release_screen.order_of(visitor.studio, SKETCH).account.journal._wait == 60
 
 
 def test_a_refusal_of_the_ledger_is_shown_with_what_to_do(visitor):

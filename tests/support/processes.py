@@ -8,7 +8,7 @@ import numpy as np
 from faults.steps import around
 from sfumato.errors import BudgetError
 from sfumato.fileformat import writer
-from sfumato.ledger import journal, ledger
+from sfumato.ledger import journal, reservation
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release, release_to
@@ -24,10 +24,10 @@ TERMS = {
 }
 STEPS = {
     "before reserving": (journal.Journal, "append", "before"),
-    "before drawing": (ledger.Reservation, "draw", "before"),
+    "before drawing": (reservation.Reservation, "draw", "before"),
     "before the manifest": (writer, "finish", "before"),
-    "before committing": (ledger.Reservation, "commit", "before"),
-    "after committing": (ledger.Reservation, "commit", "after"),
+    "before committing": (reservation.Reservation, "commit", "before"),
+    "after committing": (reservation.Reservation, "commit", "after"),
 }
 
 

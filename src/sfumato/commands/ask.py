@@ -147,7 +147,7 @@ def _tell(
     """Answers, then the budget as the ledger states it."""
     from sfumato.pipeline.open_session import remaining
 
-    dataset = session.account.ledger.dataset(session.account.name)
+    dataset = session.account.dataset
     spent, left = [dataset.total(place).epsilon for place in range(len(dataset.caps))], remaining(dataset)
     told = "; ".join(f"{e:.4g} of {cap.describe()}" for e, cap in zip(spent, dataset.caps, strict=True))
     line = f"{dataset.name}: spent {told}; remaining: one more pure release of epsilon up to {left:g}"

@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.engines.local import Engine
-    from sfumato.ledger.ledger import Account
+    from sfumato.ledger.account import Account
     from sfumato.privacy.guarantee import Guarantee
 
 

@@ -10,6 +10,7 @@ synchronous=EXTRA under BEGIN IMMEDIATE, PostgreSQL with synchronous_commit unde
 
 import datetime as dt
 import hashlib
+import hmac
 import json
 import os
 import secrets
@@ -113,6 +114,10 @@ class Journal:
         """The key of the fingerprints in this ledger."""
         with self._reading() as connection:
             return bytes.fromhex(self._heading(connection).key)
+
+    def fingerprint(self, kind: str, text: str) -> str:
+        """A keyed hash: whoever has no access to the ledger cannot guess what it stands for."""
+        return hmac.new(self.key, f"{kind}\0{text}".encode(), hashlib.sha256).hexdigest()
 
     def entries(self) -> list[Entry]:
         """All entries in order; a body that is no JSON object is refused."""

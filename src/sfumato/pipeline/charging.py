@@ -17,7 +17,8 @@ from pathlib import Path
 
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.fileformat.manifest import Manifest
-from sfumato.ledger.ledger import Account, Reservation
+from sfumato.ledger.account import Account
+from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Request
 
 _REASON = "it ended before anything was drawn"

@@ -21,7 +21,7 @@ from sfumato.fileformat.manifest import RANDOMNESS, Facts
 from sfumato.fileformat.reader import digest
 from sfumato.intervals import additive_noise
 from sfumato.intervals.estimate import Estimate
-from sfumato.ledger.ledger import Reservation
+from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain

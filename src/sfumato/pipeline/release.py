@@ -16,7 +16,9 @@ from sfumato.engines.spark import Spark
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import kinds, leftovers, writer
 from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest
-from sfumato.ledger.ledger import Account, Ledger, Reservation, schema_text
+from sfumato.ledger.account import Account
+from sfumato.ledger.ledger import Ledger, schema_text
+from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Quote, Request
 from sfumato.mechanisms.base import CLASSES_SHOWN, FROM_DATA, Prepared, Published, Recipe
 from sfumato.pipeline.charging import charged, record

@@ -33,7 +33,8 @@ from sfumato.engines.local import LocalRows
 from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.fileformat.manifest import Facts
 from sfumato.intervals import additive_noise
-from sfumato.ledger.ledger import Reservation, schema_text
+from sfumato.ledger.ledger import schema_text
+from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Quote, Request
 from sfumato.numerics.types import Bools, Integers
 from sfumato.pipeline.charging import charged
@@ -82,7 +83,7 @@ class Session:
         if account is None:
             raise ParameterError("a session spends from a budget: say which (ledger)")
         check.one_of(("record", "attribute"), unit=unit)
-        cap = account.ledger.dataset(account.name).caps[0].guarantee
+        cap = account.dataset.caps[0].guarantee
         if cap.unit == "edge":
             raise LedgerError(f"{account.name!r} is a graph, by its cap: a session answers questions about records")
         whole = group if group is not None else cap.group if unit == "record" else 1
@@ -95,7 +96,7 @@ class Session:
     @property
     def remaining(self) -> float:
         """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
-        return remaining(self.account.ledger.dataset(self.account.name))
+        return remaining(self.account.dataset)
 
     def ask(self, query: str, *, epsilon: float) -> Answer:
         """The answer to one question, at this epsilon."""
@@ -175,7 +176,7 @@ class Session:
             facts = {"name": "count", "noise": "laplace", "laplace_scale": b}
             record = sealed(request.guarantee, facts, list(zip(texts, seen, strict=True)), charge)
             charge.commit(record)
-        dataset = self.account.ledger.dataset(self.account.name)
+        dataset = self.account.dataset
         bounded = {} if most is None else {"most": most}
         return [
             Answer(p.text, additive_noise.counted(value, b, **bounded), float(epsilon), record, dataset)

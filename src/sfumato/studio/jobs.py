@@ -19,7 +19,8 @@ import pyarrow as pa
 from sfumato.engines.local import Announce, Ids, Local
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.fileformat.writer import Written
-from sfumato.ledger.ledger import Account, Reservation
+from sfumato.ledger.account import Account
+from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Dataset, Quote, Request
 from sfumato.mechanisms.base import Recipe
 from sfumato.numerics.types import Floats

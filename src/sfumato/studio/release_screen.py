@@ -12,7 +12,8 @@ from starlette.routing import Route
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.plain_words import contents
-from sfumato.ledger.ledger import Account, Ledger
+from sfumato.ledger.account import Account
+from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import Covariance
@@ -154,7 +155,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
         schema=schema,
         recipe=recipe,
         guarantee=guarantee,
-        account=account and replace(account, ledger=Ledger(str(studio.place))),  # a release waits longer than a page
+        account=account and replace(account, journal=Ledger(str(studio.place)).journal),  # it waits longer than a page
         quotes=() if account is None else tuple(account.price(asked)),
         rows=None if schema is None else open_table(data, schema).rows,
         holds=_held(kind, prepared),
