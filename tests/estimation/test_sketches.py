@@ -212,7 +212,7 @@ def test_estimates_are_unbiased_and_vary_as_stated(family, kind):
         (
             sketches.squared_distance_to_public(a, public, noise, geometry),
             r2,
-            moments.distance_to_public_variance(r2, noise, geometry, v4),
+            moments.length_variance(r2, noise, geometry, 1, v4),
             k * 0.64,
         ),
         (

@@ -127,7 +127,7 @@ def test_coarsening_rounds_half_up_exactly(value, shift):
     assert int(lattice.coarsen(np.array([float(value)]), shift)[0]) == expected
 
 
-def test_sums_and_grams_are_exact_whatever_the_order_and_the_blocks():
+def test_grams_are_exact_whatever_the_order_and_the_blocks():
     dim, rows, bits = 5, 3000, 20
     data = RNG.integers(-(2**bits), 2**bits, (dim, rows), endpoint=True).astype(float)
     data[:, 0] = 2.0**bits
@@ -137,13 +137,6 @@ def test_sums_and_grams_are_exact_whatever_the_order_and_the_blocks():
         shuffled = data[:, order]
         blocks = [shuffled[:, a : a + size] for a in range(0, rows, size)]
         assert lattice.gram(blocks, dim, bits).integers().tolist() == gram
-        assert lattice.column_sums(blocks, dim, bits).int64().tolist() == [sum(row) for row in as_python]
-
-
-def test_sums_of_one_long_column_are_cut_into_pieces_that_64_bits_hold():
-    rows = 2**23 + 1  # of 2^40 each: more than 2^63 in all
-    block = np.broadcast_to(2.0**40, (1, rows))
-    assert lattice.column_sums([block], 1, 40).integers().tolist() == [rows * 2**40]
 
 
 def test_grams_of_wide_integers_are_cut_into_exact_pieces():
@@ -166,10 +159,9 @@ def test_totals_go_beyond_64_bits_and_merge():
 
 
 def test_sums_of_numbers_that_are_too_wide_are_refused():
-    for summed in (lattice.gram, lattice.column_sums):
-        for bad in (2.0**21, np.nan):
-            with pytest.raises(OverflowError, match="20 bits"):
-                summed([np.full((2, 3), bad)], 2, 20)
+    for bad in (2.0**21, np.nan):
+        with pytest.raises(OverflowError, match="20 bits"):
+            lattice.gram([np.full((2, 3), bad)], 2, 20)
     with pytest.raises(RangeError, match="62 bits"):
         Total((1,)).add(np.array([2.0**63]))
 

@@ -149,11 +149,6 @@ def distance_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, four
     return length_variance(squared, noise, geometry, 2, fourth)
 
 
-def distance_to_public_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, fourth: Number = 0.0) -> Number:
-    """Of the estimated squared distance between a released row and a public one."""
-    return length_variance(squared, noise, geometry, 1, fourth)
-
-
 def norm_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, fourth: Number = 0.0) -> Number:
     """Of the estimated squared norm of a released row: its distance to the public row 0."""
     return length_variance(squared, noise, geometry, 1, fourth)

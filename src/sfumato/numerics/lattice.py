@@ -321,14 +321,3 @@ def gram(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
 def _check_size(block: Floats, bits: int) -> None:
     if block.size and not float(np.abs(block).max()) <= 2.0**bits:
         raise OverflowError(f"a block holds numbers beyond {bits} bits: clip it before it is summed")
-
-
-def column_sums(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
-    """Exact sum over all rows, for (dim, rows) blocks of integers |x| <= 2^bits."""
-    check.between(1, 40, bits=bits)
-    total = Total((dim,))
-    for block in blocks:
-        _check_size(block, bits)
-        for start in range(0, block.shape[1], 1 << (62 - bits)):
-            total.add(block[:, start : start + (1 << (62 - bits))].astype(np.int64).sum(axis=1))
-    return total
