@@ -18,7 +18,7 @@ from sfumato.pipeline import session
 from sfumato.pipeline.open_session import remaining
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
-from sfumato.queries.predicates import parse
+from sfumato.queries.parser import parse
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.columns import Flag, Real
 from sfumato.tables.schema import Schema

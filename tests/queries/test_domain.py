@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.queries.domain import Domain
-from sfumato.queries.predicates import parse
+from sfumato.queries.parser import parse
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
-from sfumato.queries import predicates
+from sfumato.queries import parser
 from sfumato.queries.domain import Domain
-from sfumato.queries.predicates import DEEPEST, LONGEST, MOST, parse
+from sfumato.queries.parser import DEEPEST, LONGEST, MOST, parse
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 from support.hostile import HOSTILE, SCHEMA
@@ -209,13 +209,13 @@ LONG = Schema((Category("code", tuple(f"value {i}" for i in range(20_000))), Fla
 
 
 def test_a_value_that_is_not_listed_is_compared_with_a_bounded_number_of_others(monkeypatch):
-    seen, original = [], predicates.difflib.get_close_matches
+    seen, original = [], parser.difflib.get_close_matches
 
     def noted(word, others, *rest):
         seen.append(len(others))
         return original(word, others, *rest)
 
-    monkeypatch.setattr(predicates.difflib, "get_close_matches", noted)
+    monkeypatch.setattr(parser.difflib, "get_close_matches", noted)
     for text, near in (
         ("valuf 5", "near it: 'value 5'"),
         ("VALUE 19999", "near it: 'value 19999'"),
@@ -227,10 +227,10 @@ def test_a_value_that_is_not_listed_is_compared_with_a_bounded_number_of_others(
 
 
 def test_the_values_of_a_column_are_listed_once_for_all_comparisons_and_queries():
-    predicates._listed.cache_clear()
+    parser._listed.cache_clear()
     for _ in range(3):
         parse('code in ("value 1", "value 2") or code != "value 3"', LONG)
-    assert predicates._listed.cache_info().misses == 1
+    assert parser._listed.cache_info().misses == 1
 
 
 @pytest.mark.parametrize("value", [None, 5, b"smoker", ["smoker"]])

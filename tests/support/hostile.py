@@ -1,6 +1,6 @@
 """Queries that must be refused, and a schema that they are asked about."""
 
-from sfumato.queries.predicates import MOST
+from sfumato.queries.parser import MOST
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 

@@ -26,7 +26,7 @@ from sfumato.ledger.state import Dataset
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
-from sfumato.queries.predicates import parse
+from sfumato.queries.parser import parse
 from sfumato.tables.schema import Schema
 from sfumato.version import __version__
 

@@ -46,7 +46,8 @@ from sfumato.privacy.guarantee import Guarantee, Neighbours
 from sfumato.privacy.losses import Composed, Laplace, Loss
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
-from sfumato.queries.predicates import Predicate, parse
+from sfumato.queries.parser import parse
+from sfumato.queries.predicates import Predicate
 from sfumato.randomness import noise
 from sfumato.randomness.private_selection import laplace_scale
 from sfumato.randomness.secret import Secret
