@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Dataset, Quote, Request, read_dataset
-from sfumato.privacy import composition as accounting
 from sfumato.privacy import stored_losses, units
 from sfumato.privacy.calibration import least_epsilon, least_level
-from sfumato.privacy.composition import Charge, Composition, Total
+from sfumato.privacy.composition import Charge, Composition, Total, largest_epsilon, round_number, rounded_down, worst
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss
 from sfumato.privacy.units import Cap
@@ -97,7 +96,7 @@ class Account:
             books, (epsilon, delta) = dataset.books(place, self.part), (cap.guarantee.epsilon, cap.guarantee.delta)
             longer = [book.and_(charge) for book in books]
             fits = all(book.fits(epsilon, delta) for book in longer)
-            before, after = accounting.worst(books, delta), accounting.worst(longer, delta)
+            before, after = worst(books, delta), worst(longer, delta)
             quotes.append(Quote(cap, before, after, fits, times))
             charges.append(charge)
         return quotes, charges
@@ -161,16 +160,16 @@ class Account:
             loss = request.loss_at(1 / share)
             return fits(loss, least_epsilon(loss, delta))
 
-        share = accounting.largest_epsilon(smaller, 1.0)
+        share = largest_epsilon(smaller, 1.0)
         if share == 0:
             return 0.0
         found = least_epsilon(request.loss_at(1 / share), delta)
-        nearby = accounting.round_number(found, found * (1 + 1 / 400))
+        nearby = round_number(found, found * (1 + 1 / 400))
         if nearby is not None:
             level = least_level(request.loss_at, nearby, delta, start=1 / share)
             if fits(request.loss_at(level), nearby):
                 return nearby
-        return accounting.rounded_down(found)
+        return rounded_down(found)
 
 
 class _Moved(Exception):  # noqa: N818 - no error, a reason to try again
