@@ -5,10 +5,11 @@ A test computes them again and compares them with the record, benchmarks/figures
 """
 
 import math
+import sys
+from pathlib import Path
 
 from scipy import optimize
 
-from sfumato.audit import papers
 from sfumato.intervals.inner_products import laplace_scores
 from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.mechanisms.responses import response_loss
@@ -17,6 +18,10 @@ from sfumato.privacy import attack_bounds
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.losses import Gaussian
 from sfumato.privacy.profiles import folded_sum_tail
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from published_constants import graph_ridge
+from published_synthetic import largest_loss, second_moment_draws
 
 ROWS = (119, 473, 4239)
 EPSILONS = (0.1, 1.0, 4.0)
@@ -77,7 +82,7 @@ def graphs() -> None:
         line = f"  r = {rows:4}"
         for epsilon in EPSILONS:
             exact = _three(cut_options.sketch_ridge(10**12, rows, epsilon, 1e-6))
-            line += f"   epsilon {epsilon:g}: {exact} ({cut_options.published_ridge(rows, epsilon, 1e-6):.0f})"
+            line += f"   epsilon {epsilon:g}: {exact} ({graph_ridge(rows, epsilon, 1e-6):.0f})"
         print(line)
     w = cut_options.sketch_ridge(10**12, 119, 1.0, 1e-6)
     over = w / math.sqrt(119)
@@ -132,7 +137,7 @@ def attacks() -> None:
     epsilon = optimize.brentq(lambda e: attack_bounds.correlation(e) - 0.9, 0.1, 10.0)
     print(f"A correlation of 0.9 with a protected column is possible from epsilon {epsilon:.3f} on")
     for constants in ("published", "proved"):
-        loss = papers.largest_loss(*papers.second_moment_draws(4, 4.0, constants))
+        loss = largest_loss(*second_moment_draws(4, 4.0, published=constants == "published"))
         print(f"RON-Gauss, p = 4, claimed 4, {constants} constant: largest loss {loss:.3f}")
     print(f"  on real numbers, as published: {4 * math.sqrt(2):.3f}")
     slope = 1 / math.log(2)

@@ -3,17 +3,19 @@
 import itertools
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from page import Measured, Part, Picture, Setting, Table
+from published_constants import projection_error
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.pipeline.release import release
 from sfumato.planning.forecast import fixed_level
 from sfumato.planning.planner import plan
-from sfumato.planning.regions import as_published, borders, rows_where_projection_wins
+from sfumato.planning.regions import NAMES, borders, region, rows_where_projection_wins
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.plots import draw_regions
+from sfumato.report.plots import figure
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
 from simulation import pieces, root_mean_square
@@ -46,7 +48,7 @@ def addition(setting: Setting) -> Iterator[Part]:
     for weight, users in itertools.product((10, 100, 1000), (10**3, 10**5, 10**7)):
         squared, guarantee = 2.0 * weight, Guarantee(epsilon=1.0, delta=1 / users, unit="attribute")
         k = max(weight, math.floor(2 * (math.log(10_000) + math.log(2 * users))) + 1)
-        projected = as_published(math.sqrt(squared), columns=10_000, rows=users, epsilon=1.0, dimension=k)
+        projected = projection_error(math.sqrt(squared), columns=10_000, rows=users, epsilon=1.0, dimension=k)
         made = plan(columns=10_000, guarantee=guarantee, distance=math.sqrt(squared))
         sketch = made.only(lambda o: o.name == "sketch").best.standard_error(math.sqrt(squared))
         published, exact = published_addition(users, 1.0, 1 / users), exact_addition(users, 1.0, 1 / users)
@@ -160,7 +162,7 @@ def regions(setting: Setting) -> Iterator[Part]:
     )
     yield _best_regions()
     promise = Guarantee(epsilon=1.0, delta=1e-4, unit="attribute")
-    draw_regions(setting.picture("kenthapadi-regions.svg"), columns=1000, rows=10_000, guarantee=promise)
+    _draw_regions(setting.picture("kenthapadi-regions.svg"), columns=1000, rows=10_000, guarantee=promise)
     yield Picture("kenthapadi-regions.svg", "standard errors of the three mechanisms over distance, 1,000 flags")
     yield (
         "The order of the regions is reached, and so is the upper border, to within 40% but for the case next to\n"
@@ -171,13 +173,38 @@ def regions(setting: Setting) -> Iterator[Part]:
     )
 
 
+def _draw_regions(path: Path, *, columns: int, rows: int, guarantee: Guarantee) -> None:
+    """As ``sfumato regions --plot`` draws them, beside projection as published."""
+    title = f"{columns:,} flags, {rows:,} records, epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}"
+    distances = np.geomspace(1.0, np.sqrt(columns), 25)
+    with figure(path, title, (11.0, 4.4)) as picture:
+        errors, least = picture.subplots(1, 2)
+        found = [region(float(r), columns=columns, rows=rows, guarantee=guarantee) for r in distances]
+        for name, colour in zip(NAMES, ("#1b6ca8", "#c8553d", "#2a9d5c"), strict=True):
+            errors.plot(distances**2, [here.error(name) for here in found], color=colour, label=name)
+        for k, style in ((16, ":"), (256, "--")):
+            old = [
+                projection_error(float(r), columns=columns, rows=rows, epsilon=guarantee.epsilon, dimension=k)
+                for r in distances
+            ]
+            label = f"projection as published, k = {k}"
+            errors.plot(distances**2, old, color="#999999", linestyle=style, label=label)
+        errors.plot(distances**2, distances**2, color="#000000", linewidth=0.8, label="the squared distance itself")
+        errors.set(xscale="log", yscale="log", xlabel="squared distance", ylabel="standard error")
+        errors.legend(fontsize=7, frameon=False)
+        wins = [rows_where_projection_wins(columns=columns, distance=float(r), guarantee=guarantee) for r in distances]
+        least.plot(distances**2, wins, color="#1b6ca8")
+        least.set(xscale="log", yscale="log", xlabel="squared distance", ylabel="records")
+        least.set_title("a sketch beats noise on distances above this many records", fontsize=9)
+
+
 def _simulated(setting: Setting) -> Table:
     columns, k, users, count = 10**7, 64, 10_000, setting.often(200_000, 20_000)
     scale = 4 * math.sqrt(math.log(users))
     drawn = pieces(("gaussian", 1, k), "gaussian", count, setting.rng("projection"))
     rows = []
     for squared, where in ((1_000, "neither"), (10_000, "projection"), (100_000, "responses")):
-        formula = as_published(math.sqrt(squared), columns=columns, rows=users, epsilon=1.0, dimension=k)
+        formula = projection_error(math.sqrt(squared), columns=columns, rows=users, epsilon=1.0, dimension=k)
         found = root_mean_square(drawn.errors(squared, scale))
         other = responded(columns, squared, 1.0, count, setting.rng(f"responses {squared}"))
         rows.append([squared, where, formula, found, math.sqrt(response_variance(columns, 1.0)), other])

@@ -16,7 +16,6 @@ from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from sfumato.attacks import example_data, linkage, reconstruction
 from sfumato.attacks.curves import Curve, Point
 from sfumato.attacks.example_data import Case, Secrets
-from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.report.plots import draw_attacks
 from sfumato.tables.columns import Real
 from sfumato.tables.schema import Schema
@@ -103,8 +102,8 @@ def rotated(case: Case, rng: np.random.Generator, count: int) -> tuple[Measured,
     """The share of columns that ICA, and that known pairs, recover from rotations of a case."""
     rows, shares = case.encoded(), []
     for _ in range(count):
-        victim = MultiplicativePerturbation.rotation(rows.shape[1], rng)
-        found = reconstruction.column_attacks(rows, victim.publish(rows), victim.matrix, int(rng.integers(2**31)))
+        turned = reconstruction.rotation(rows.shape[1], rng)
+        found = reconstruction.column_attacks(rows, rows @ turned, turned, int(rng.integers(2**31)))
         shares.append((found["ICA"].recovered, found["known pairs"].recovered))
     ica, pairs = (few(column, count * rows.shape[1]) for column in np.array(shares).T)
     return ica, pairs

@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 import graphs
+import published_constants
 from page import Experiment, Measured, Part, Picture, Setting, Table
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.graph_sketch import GraphSketch
@@ -102,7 +103,7 @@ def cuts(setting: Setting) -> Iterator[Part]:
 
 
 def _ridges(n: int, rows: int) -> tuple[float, float]:
-    return cut_options.sketch_ridge(n, rows, EPSILON, DELTA), cut_options.published_ridge(rows, EPSILON, DELTA)
+    return cut_options.sketch_ridge(n, rows, EPSILON, DELTA), published_constants.graph_ridge(rows, EPSILON, DELTA)
 
 
 def _cut_errors(case: graphs.Case, sets: Floats, rows: int, luck: tuple[Setting, int]) -> Floats:
@@ -189,7 +190,7 @@ def _draw(setting: Setting, rows: int, lines: list[list[float | Measured]]) -> N
         n, sides = 100_000, np.unique(np.logspace(0, math.log10(50_000), 40).astype(int))
         pairs = sides * (n - sides)
         for w, name, colour in zip(
-            (cut_options.published_ridge(rows, EPSILON, DELTA), cut_options.sketch_ridge(n, rows, EPSILON, DELTA)),
+            (published_constants.graph_ridge(rows, EPSILON, DELTA), cut_options.sketch_ridge(n, rows, EPSILON, DELTA)),
             ("sketch, published w", "sketch, exact w"),
             ("#8e5ea2", "#1b6ca8"),
             strict=True,

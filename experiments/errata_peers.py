@@ -8,10 +8,10 @@ import numpy as np
 import bingham
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
+from printed_median import classified
 from sfumato.answering.median import candidates_of
-from sfumato.audit import query_trials
 from sfumato.audit.examine import Effort, examine
-from sfumato.privacy import profiles
+from sparse_vectors import sparse_vector
 
 # ---- the median mechanism -------------------------------------------------------------------------------------------
 
@@ -23,7 +23,7 @@ def median_cost(m: int, cells: int, alpha: float, tau: float) -> float:
     low, high = 0.0, 10 * alpha
     for _ in range(60):
         middle = (low + high) / 2
-        fits = profiles.classified(middle, positives=hard, rate=share / 2) <= tau
+        fits = classified(middle, positives=hard, rate=share / 2) <= tau
         low, high = (low, middle) if fits else (middle, high)
     return high + hard * share
 
@@ -78,7 +78,7 @@ def sparse(setting: Setting) -> Iterator[Part]:
     """An audit of each form at epsilon 1."""
     rows: list[list[Cell]] = []
     for form, name in FORMS.items():
-        trial, seeds = query_trials.sparse_vector(form, 1.0), setting.rng(form).integers(2**31, size=3)
+        trial, seeds = sparse_vector(form, 1.0), setting.rng(form).integers(2**31, size=3)
         found = [examine(trial, Effort(samples=200_000, seconds=3600.0, seed=int(seed))) for seed in seeds]
         refuted = sum(one.refuted for one in found)
         rows.append([name, 1.0, Measured.of([one.bound.epsilon for one in found]), f"refuted {refuted} of 3 times"])

@@ -11,8 +11,7 @@ from blobs import EPSILON, Blobs, element_wise, noisy, projection
 from dhaliwal import published_variance
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
-from sfumato.attacks.reconstruction import independent_components, known_pairs, matched, most_likely_bits
-from sfumato.audit.victims import MultiplicativePerturbation
+from sfumato.attacks.reconstruction import independent_components, known_pairs, matched, most_likely_bits, rotation
 from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.privacy import profiles
 from sfumato.privacy.calibration import least_epsilon, least_level
@@ -178,7 +177,7 @@ def reconstruction(setting: Setting) -> Iterator[Part]:
     rng, found = setting.rng("reconstruction"), np.empty((10, 5))
     for row in found:
         sources = rng.laplace(size=(1000, 8))
-        turned = MultiplicativePerturbation.rotation(8, rng).publish(sources)
+        turned = sources @ rotation(8, rng)
         row[0] = matched(known_pairs(sources[:10], turned[:10], turned[10:]), sources[10:]).mean
         row[1] = matched(independent_components(turned), sources).mean
         bits, matrix = rng.random((100, 12)) < 0.5, rng.standard_normal((12, 3)) / math.sqrt(3)

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import stats
 
 import graphs
+import published_constants
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
 from sfumato.estimation import cuts
@@ -29,7 +30,7 @@ def ridge(_: Setting) -> Iterator[Part]:
     rows = []
     for count in (119, 473, 4239):
         for epsilon in (0.1, 1.0, 4.0):
-            theirs = cut_options.published_ridge(count, epsilon, DELTA)
+            theirs = published_constants.graph_ridge(count, epsilon, DELTA)
             ours = cut_options.sketch_ridge(10**12, count, epsilon, DELTA)
             spent = least_epsilon(ChiSquare(rows=count, ratio=2 / theirs), DELTA)
             rows.append([count, epsilon, theirs, ours, spent])
@@ -116,7 +117,7 @@ def additive(_: Setting) -> Iterator[Part]:
     rows, n = [], 100_000
     for eta, nu in ((0.5, 0.05), (0.25, 0.05), (0.1, 0.01)):
         count = math.ceil(8 * math.log(2 / nu) / eta**2)
-        w = cut_options.published_ridge(count, 1.0, DELTA)
+        w = published_constants.graph_ridge(count, 1.0, DELTA)
         printed = math.sqrt(math.log(1 / DELTA) * math.log(1 / nu))
         exact = cut_options.sketch_ridge(n, count, 1.0, DELTA)
         rows.append([eta, nu, eta, printed, eta * w * (n - 1) / (n - w), eta * exact * (n - 1) / (n - exact)])
@@ -166,7 +167,7 @@ def pointwise(_: Setting) -> Iterator[Part]:
     rows = []
     for epsilon in (0.1, 1.0):
         each, tail = epsilon / math.sqrt(4 * 119 * math.log(2 / DELTA)), DELTA / (2 * 119)
-        s = 2 / cut_options.published_ridge(119, epsilon, DELTA)
+        s = 2 / published_constants.graph_ridge(119, epsilon, DELTA)
         edge = 2 * (1 + s) / s * (math.log(math.exp(each) + tail) + math.log1p(s) / 2)
         exceeded = float(stats.chi2.sf(edge / (1 + s), 1))
         rows.append([epsilon, each, tail, exceeded, ChiSquare(rows=1, ratio=s).delta(each)])

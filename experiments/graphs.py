@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
+import published_constants
 from page import Measured, Part, Picture, Setting, Table
 from sfumato.estimation import cuts as cutting
 from sfumato.estimation.cuts import PairNoise
@@ -132,7 +133,7 @@ def exact(case: Case, sets: Floats, epsilon: float, secret: Secret) -> Estimate:
 
 def published(case: Case, sets: Floats, epsilon: float, secret: Secret) -> Estimate | None:
     """The same sampler at the ridge of the paper; None where that is no less than the number of vertices."""
-    n, weight = case.graph.vertices, cut_options.published_ridge(ROWS, epsilon, DELTA)
+    n, weight = case.graph.vertices, published_constants.graph_ridge(ROWS, epsilon, DELTA)
     if weight >= n:
         return None
     prepared = GraphSketch(rows=ROWS, vertices=n).prepare(None, _promise(epsilon))
@@ -317,7 +318,7 @@ def ridges(_: Setting) -> Iterator[Part]:
     rows = []
     for count in (119, 473, 4239):
         for epsilon in (0.1, 1.0, 4.0):
-            theirs = cut_options.published_ridge(count, epsilon, DELTA)
+            theirs = published_constants.graph_ridge(count, epsilon, DELTA)
             ours = cut_options.sketch_ridge(10**12, count, epsilon, DELTA)
             rows.append([count, epsilon, theirs, ours, theirs / ours])
     header = ("rows", "epsilon", "published w", "exact w", "published / exact")

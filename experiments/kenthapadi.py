@@ -6,6 +6,7 @@ Section 4 is in ``alternatives``, plans are in ``planning``, vectors of real use
 import itertools
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from scipy import optimize
@@ -15,14 +16,15 @@ import planning
 import profiles
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from planning import lemma_two, promise
+from published_constants import gaussian_epsilon
 from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.planning.forecast import Shape, fixed_level, fresh_levels
 from sfumato.planning.per_record import SketchErrors
 from sfumato.planning.planner import plan
-from sfumato.planning.regions import feasible_epsilon, published_epsilon
+from sfumato.planning.regions import feasible_epsilon
 from sfumato.planning.scales import ScalesPlan, plan_scales
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.plots import draw_feasible, draw_plan
+from sfumato.report.plots import draw_plan, figure
 from simulation import Floats, pieces, quantile, root_mean_square
 
 # ---- Figure 1 -------------------------------------------------------------------------------------------------------
@@ -39,6 +41,20 @@ def its_proof(epsilon: float, delta: float) -> float:
     return (math.sqrt(log) + math.sqrt(log + epsilon)) / (math.sqrt(2) * epsilon)
 
 
+def _draw_feasible(path: Path, scales: tuple[float, ...]) -> None:
+    """Figure 1: which (epsilon, delta) a scale of Gaussian noise gives, exact and as published."""
+    deltas = np.geomspace(1e-9, 0.3, 60)
+    with figure(path, "what Gaussian noise promises at sensitivity 1", (6.0, 4.4)) as picture:
+        axes = picture.subplots()
+        for scale, colour in zip(scales, ("#1b6ca8", "#c8553d", "#2a9d5c"), strict=True):
+            exact = [feasible_epsilon(scale, float(d)) for d in deltas]
+            axes.plot(exact, deltas, color=colour, label=f"sigma = {scale:g}, exact")
+            old = [gaussian_epsilon(scale, float(d)) for d in deltas]
+            axes.plot(old, deltas, color=colour, linestyle="--", label=f"sigma = {scale:g}, as published")
+        axes.set(yscale="log", xlabel="epsilon", ylabel="delta", xlim=(0, None))
+        axes.legend(fontsize=7, frameon=False)
+
+
 def figure_one(setting: Setting) -> Iterator[Part]:
     """Feasible epsilon and delta for a given noise."""
     yield (
@@ -48,10 +64,10 @@ def figure_one(setting: Setting) -> Iterator[Part]:
         "as 2 delta)."
     )
     scales = (0.5, 1.0, 2.0)
-    draw_feasible(setting.picture("kenthapadi-feasible.svg"), scales)
+    _draw_feasible(setting.picture("kenthapadi-feasible.svg"), scales)
     yield Picture("kenthapadi-feasible.svg", "feasible epsilon and delta for three sigma, exact and by Theorem 1")
     rows = [
-        [s, d, feasible_epsilon(s, d), published_epsilon(s, d)]
+        [s, d, feasible_epsilon(s, d), gaussian_epsilon(s, d)]
         for s, d in itertools.product(scales, (0.1, 1e-2, 1e-4, 1e-6, 1e-9))
     ]
     yield Table("epsilon", ("sigma", "delta", "epsilon, exact", "epsilon by Theorem 1"), rows, {"delta": "g"})

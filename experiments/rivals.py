@@ -34,10 +34,10 @@ from learning_tasks import (
     Trial,
     group_scores,
 )
+from published_synthetic import PublishedSynthetic
 from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import release
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Change, Guarantee
@@ -256,9 +256,7 @@ def published(dimension: int) -> Teacher:
 def _published_classes(trial: Trial, dimension: int) -> Lesson:
     """Algorithms 3 and 5, one projection for all classes; test rows of Algorithm 5 are normalised and projected."""
     task, private, tested = trial.task, trial.private, trial.tested
-    recipe = Synthetic(
-        dimension=dimension, constants="published", as_published=True, split="paper", shrink="none", seed=trial.seed()
-    )
+    recipe = PublishedSynthetic(dimension=dimension, split="paper", shrink="none", seed=trial.seed())
     promise = Guarantee(epsilon=trial.epsilon)
     features = Schema([c for c in task.schema.columns if c.name != LABEL])
 

@@ -50,7 +50,6 @@ AFTER = {  # no part in what is promised: types, files, bounds for attackers, wh
     "projection/projection.py",
     "ledger/journal.py",
     "mechanisms/base.py",
-    "mechanisms/synthetic/model_fit.py",
     "randomness/idealized.py",
 }
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.calibration import Family, calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, _pure_epsilon
 
@@ -27,7 +27,7 @@ def level(ready: Any, guarantee: Guarantee) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Summed:
+class _Summed(Family):
     """Several pure parts, which keep a promise without a delta where their epsilons add up: no law has to be folded."""
 
     ready: Any

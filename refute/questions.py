@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from experiments.printed_median import PrintedMedian
 from refute import levels, losses, schemas
 from refute.losses import Comparison
 from refute.luck import chance, pick
@@ -211,10 +212,10 @@ def _session(luck: Generator, recipe: Any, domain: Domain, around: Neighbourhood
             except ExhaustedError:
                 break
             said.append((answer.value, answer.positive, answer.remaining))
-        return Seen((said, getattr(live, "rows", None)), tuple(watched.seen), live._comparisons.scales)
+        return Seen((said, live.rows), tuple(watched.seen), live._comparisons.scales)
 
     rates = None
-    if isinstance(recipe, Median) and recipe.comparison == "printed":
+    if isinstance(recipe, PrintedMedian):
         parts = ready.parts(level)
         rates = parts.comparing, around.guarantee.group / parts.measuring
     note = f"{len(queries)} questions of {domain.size} cells"
@@ -258,7 +259,7 @@ def median_as_printed(luck: Generator) -> Asked:
     """The same as its survey prints it; what it loses has a bound but no closed form, so stages are compared."""
     domain, around = _ground(luck, cells=6)
     around = replace(around, guarantee=replace(around.guarantee, epsilon=1.0, delta=1e-3, group=1))
-    return _session(luck, Median(size=4, hard=2, width=1.0, comparison="printed"), domain, around)
+    return _session(luck, PrintedMedian(size=4, hard=2, width=1.0), domain, around)
 
 
 def mwem(luck: Generator) -> Asked:

@@ -132,7 +132,7 @@ class Released:
         return self.around.changed(luck, pair)
 
     def _rows(self, table: Sequence[Row], folder: Path) -> LocalRows:
-        width = getattr(self.prepared, "dimension", 1)
+        width = self.prepared.dimension
         return self.storage.rows(self.prepared.schema, table, width, folder)
 
     def measure(self, pair: Pair) -> Measured:

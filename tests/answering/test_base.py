@@ -152,7 +152,7 @@ def test_scores_are_errors_less_what_noise_would_add_in_every_part(pair):
     """By hand: rows (3, 1, 0, 4) against (2.4, 2.6, 0.5, 2.5); rounded half up, (2, 3, 1, 3)."""
     workload = (Partition.marginal(DOMAIN, ["a", "b"]), Partition.question([True, False, False, True], DOMAIN))
     prepared = MWEM(workload=workload, rounds=2).prepare(DOMAIN, pair)
-    parts = mwem.Parts(0.1, 2.75, None)
+    parts = mwem.MWEMParts(0.1, 2.75, None)
     found = prepared.scores(np.array([3, 1, 0, 4]), np.array([2.4, 2.6, 0.5, 2.5]), parts)
     every = 4 * 2.75 * (2 if pair is REPLACE else 1)
     assert found.tolist() == [1 + 2 + 1 + 1 - math.floor(every), 2 - math.floor(2.75)]

@@ -11,18 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.answering import median, workload
+from sfumato.answering import workload
 from sfumato.answering.base import Noises
-from sfumato.answering.median import Classified, Median, agreement, candidates, candidates_of
+from sfumato.answering.median import Median, agreement, candidates, candidates_of
 from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM, suggested_rounds
 from sfumato.answering.sparse_vector import SparseVector
 from sfumato.answering.workload import Partition, marginals, questions, refitted, uniform_weights
 from sfumato.errors import ExhaustedError, ParameterError
-from sfumato.privacy import profiles
-from sfumato.privacy.calibration import calibrate, least_epsilon
+from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import Composed, Laplace
 from sfumato.privacy.stored_losses import from_json, tabulated, to_json
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
@@ -395,76 +393,6 @@ def test_what_cannot_be_listed_is_refused_with_what_can():
         Median(size=60).prepare(DOMAIN, REPLACE)
     with pytest.raises(ParameterError, match=r"more than 10\^"):
         Median(size=2000).prepare(DOMAIN, REPLACE)
-    with pytest.raises(ParameterError, match="delta > 0"):
-        Median(size=4, comparison="printed").prepare(DOMAIN, REPLACE)
-
-
-# ---- the median mechanism as printed ---------------------------------------------------------------------------------
-
-
-def simulated_loss(rate, positives, chance, towards, runs, rng):
-    """Losses of runs of yes-or-no answers whose chances differ as much as the rate allows, in one direction."""
-    if towards > 0:
-        other = min(math.exp(rate) * chance, 1 - math.exp(-rate) * (1 - chance))
-    else:
-        other = max(math.exp(-rate) * chance, 1 - math.exp(rate) * (1 - chance))
-    noes = rng.negative_binomial(positives, chance, runs)
-    return positives * math.log(chance / other) + noes * math.log((1 - chance) / (1 - other))
-
-
-@pytest.mark.parametrize("rate", [0.02, 0.3, 2.0])
-@pytest.mark.parametrize("positives", [1, 8])
-def test_the_bound_on_many_comparisons_lies_above_runs_of_them(rate, positives):
-    rng = np.random.default_rng(8)
-    for chance in (1e-3, 0.1, 1 / (1 + math.exp(rate)), 0.7):
-        for towards in (1, -1):
-            losses = simulated_loss(rate, positives, chance, towards, 40_000, rng)
-            for epsilon in (0.0, 0.5 * positives * rate, 2 * positives * rate, 5 * positives * rate):
-                seen = np.maximum(0, -np.expm1(epsilon - losses))
-                bound = profiles.classified(epsilon, positives=positives, rate=rate)
-                assert seen.mean() - 5 * seen.std() / 200 <= bound
-
-
-def test_the_bound_is_the_integral_it_says():
-    rate, positives, epsilon = 0.1, 5, 1.0
-    ratio = math.log1p(math.exp(rate)) / math.log1p(math.exp(-rate))
-    g = np.random.default_rng(9).gamma(positives, size=2_000_000)
-    seen = np.maximum(0, -np.expm1(epsilon - positives * rate - (ratio - 1) * g))
-    assert profiles.classified(epsilon, positives=positives, rate=rate) == pytest.approx(seen.mean(), rel=0.02)
-
-
-def test_the_ratio_of_hazards_is_largest_where_its_two_bounds_meet():
-    for rate in (0.01, 0.5, 3.0):
-        h = np.linspace(1e-6, 1 - 1e-6, 200_001)
-        other = np.minimum(np.exp(rate) * h, 1 - np.exp(-rate) * (1 - h))
-        ratio = np.log1p(-other) / np.log1p(-h)
-        bound = math.log1p(math.exp(rate)) / math.log1p(math.exp(-rate))
-        assert bound * (1 - 1e-4) < ratio.max() <= bound * (1 + 1e-9)
-
-
-def test_as_printed_it_costs_a_sixteenth_of_its_claim():
-    """alpha' = alpha / (720 m ln|X|), 20 m ln|X| hard answers: m = 20, |X| = 8, alpha = 1."""
-    hard = math.ceil(20 * 20 * math.log(8))
-    each = 1 / (720 * 20 * math.log(8))
-    found = least_epsilon(Composed([Classified(hard, each / 2), *[Laplace(1.0, 1 / each)] * hard]), 1e-9)
-    assert found < 0.07
-    assert least_epsilon(Classified(hard, each / 2), 1e-9) == pytest.approx(0.04, rel=0.2)
-
-
-def test_no_finite_epsilon_is_pure_as_printed():
-    assert Classified(3, 0.1).delta(2.0) > 0
-    assert Classified(3, 0.1).delta(20.0) > 0
-
-
-def test_the_printed_comparison_is_calibrated_and_answers():
-    prepared = Median(size=6, hard=5, comparison="printed").prepare(DOMAIN, SLACK)
-    level = calibrate(prepared, SLACK).level
-    assert prepared.loss(level).delta(1.0) <= 1e-6
-    assert tabulated(prepared.loss(level)).delta(1.0) <= 1.05e-6
-    live = prepared.begin(COUNTS * 10_000, level, Secret.for_testing(1))
-    assert live._scales.threshold is None
-    assert abs(live.ask(np.arange(8) < 4).value - COUNTS[:4].sum() * 10_000) < 10**6
-    assert median.Classified(5, 0.1).pld().get_delta_for_epsilon(1.0) >= Classified(5, 0.1).delta(1.0) * (1 - 1e-9)
 
 
 # ---- the histogram in the analyst's hands ----------------------------------------------------------------------------

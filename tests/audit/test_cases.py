@@ -10,13 +10,12 @@ from scipy import stats
 
 import sfumato
 from sfumato import cli
-from sfumato.audit import cases, papers
+from sfumato.audit import cases
 from sfumato.audit.block_rows import Copies
 from sfumato.audit.canaries import guesses_bound, one_run
 from sfumato.audit.cases import CASES, EPSILONS, RELEASES, suite
 from sfumato.audit.classifier import classifier
 from sfumato.audit.examine import Effort, examine
-from sfumato.audit.low_bits import impossible, lowest_bit
 from sfumato.audit.trials import of_prepared, sketch_trial, trial
 from sfumato.audit.worst_pairs import moved as moves
 from sfumato.audit.worst_pairs import searched_pair, sketch_pair
@@ -30,12 +29,12 @@ from sfumato.mechanisms.graph_pairs import EdgeNoise
 from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
-from sfumato.mechanisms.synthetic import sensitivities
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.numerics import lattice
 from sfumato.privacy.calibration import calibrate, least_level
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Gaussian
+from sfumato.projection import unit_ball
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
@@ -182,10 +181,10 @@ def test_replace_treated_as_add_remove_is_caught(noise_, factor, monkeypatch):
     """A record that is replaced goes and another comes."""
     recipe, promise = Synthetic(dimension=2, noise=noise_, split=(0.5, 0.5)), {"delta": 0.01} if factor < 2 else {}
     assert not caught(recipe, SQUARE, promise, epsilon=4.0)
-    for name in ("sums", "triangle"):
-        honest = getattr(sensitivities, name)
+    for name in ("sums_move", "triangle_move"):
+        honest = getattr(unit_ball, name)
         monkeypatch.setattr(
-            sensitivities, name, lambda dim, order, _pair, _f=honest, **more: _f(dim, order, "add-remove", **more)
+            unit_ball, name, lambda dim, order, _pair, _f=honest, **more: _f(dim, order, "add-remove", **more)
         )
     assert caught(recipe, SQUARE, promise, epsilon=4.0, samples=200_000)
 
@@ -285,13 +284,13 @@ def test_a_forgotten_label_is_caught(monkeypatch):
     recipe = Synthetic(dimension=1, label="c1", label_weight=4.0, split=(0.5, 0.5))
     assert not caught(recipe, SQUARE, {}, epsilon=2.0)
     monkeypatch.setattr(
-        sensitivities,
-        "labelled",
-        lambda dim, order, pair, **more: sensitivities.triangle(dim, order, pair, top=more["top"]),
+        unit_ball,
+        "labelled_move",
+        lambda dim, order, pair, **more: unit_ball.triangle_move(dim, order, pair, top=more["top"]),
     )
-    honest = sensitivities.sums
+    honest = unit_ball.sums_move
     monkeypatch.setattr(
-        sensitivities, "sums", lambda dim, order, pair, **more: honest(dim, order, pair, top=more["top"])
+        unit_ball, "sums_move", lambda dim, order, pair, **more: honest(dim, order, pair, top=more["top"])
     )
     assert caught(recipe, SQUARE, {}, epsilon=2.0)
 
@@ -307,62 +306,7 @@ def test_twice_the_epsilon_in_every_answer_and_half_a_ridge_are_caught(monkeypat
     assert caught(*graph, samples=100_000)
 
 
-# ---- low bits -------------------------------------------------------------------------------------------------------
-
-
-def test_the_lowest_bit_is_found():
-    assert lowest_bit(np.array([1.0, 0.75, -3.0, 6.0, 2.0**-1074, 0.0])).tolist() == [0, -2, 0, 1, -1074, 4096]
-
-
-def test_float_noise_gives_impossible_outputs_and_the_lattice_none():
-    """Mironov 2012: what 1 + noise can be, 0 + noise often cannot."""
-    rng, n = np.random.default_rng(1), 50_000
-    textbook = [x + np.log(rng.random(n)) * rng.choice([-1.0, 1.0], n) for x in (0.0, 1.0)]
-    assert impossible(*textbook) > 5000
-    assert impossible(textbook[0], np.log(rng.random(n)) * rng.choice([-1.0, 1.0], n)) == 0
-    for recipe, promise in (
-        (Sketch(), {}),
-        (Sketch(dimension=2, projection="gaussian", noise="gaussian", seed=1), {"delta": 0.01}),
-    ):
-        for low in (0.0, -0.3):
-            prepared = recipe.prepare(Schema.reals(3, low=low, high=1.0), Guarantee(epsilon=1.0, **VALUE, **promise))
-            ends = [np.array([[x], [0.5], [0.5]]) for x in (low, 1.0)]
-            out = [
-                np.concatenate(list(prepared.run(Copies(end, n), 1.0, Secret.for_testing(i)).blocks), axis=1)[0]
-                for i, end in enumerate(ends)
-            ]
-            assert impossible(*out) == 0
-
-
-# ---- the papers -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("columns", [4, 6, 8])
-def test_the_published_constant_of_ron_gauss_loses_the_root_of_p_over_2_times_its_claim(columns):
-    loss = papers.largest_loss(*papers.second_moment_draws(columns, 4.0, "published"))
-    assert loss == pytest.approx(4 * math.sqrt(columns / 2), rel=1e-3)
-    assert papers.largest_loss(*papers.second_moment_draws(columns, 4.0, "proved")) <= 4.0
-
-
-def test_the_second_moment_with_the_proved_constant_stands():
-    finding = found(papers.ron_gauss(constants="proved"), 300_000)
-    assert finding.passed
-    assert finding.share > 0.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_published_constant_of_ron_gauss_is_refuted_and_ours_is_not(seed):
-    """At p = 4, W = I, epsilon = 4, 99.9%: what exceeds the claim lies far in the tail, hence so many samples."""
-    assert found(papers.ron_gauss(), 8_000_000, seed).bound.epsilon > 4.0
-    assert not found(papers.ron_gauss(constants="proved"), 8_000_000, seed).refuted
-
-
-def test_the_row_wise_constant_of_dhaliwal_is_refuted_and_ours_is_not():
-    assert found(papers.row_wise_laplace(), 1_000_000).refuted
-    promise = Guarantee(epsilon=4.0, delta=1e-6, change=Change.l2(0.5), projection="fresh")
-    ours = trial(Sketch(dimension=2, projection="gaussian"), schema=LINE, guarantee=promise)
-    assert not found(ours, 200_000).refuted
+# ---- projections that are drawn anew ------------------------------------------------------------------------------
 
 
 def test_a_fresh_projection_for_each_sample_passes_and_weak_noise_is_caught():

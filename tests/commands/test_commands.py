@@ -71,7 +71,7 @@ def test_plans_regions_and_feasible_promises_are_printed_and_drawn(capsys):
         ("plan --columns 99999 --epsilon 4 --unit attribute --scales 3 300", "several sketches"),
         ("plan --purpose cuts --unit edge --epsilon 1 --delta 1e-6 --rows 500 --distance 900", "edge response"),
         ("regions --columns 100 --rows 200 --epsilon 4 --unit attribute --plot regions.svg", "a sketch beats noise"),
-        ("feasible 1 2 --plot feasible.png", "as published"),
+        ("feasible 1 2 --plot feasible.png", "epsilon"),
     ):
         assert expected in run(line, capsys)
         assert json.loads(run(f"{line} --json", capsys))

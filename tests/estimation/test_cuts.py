@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import sfumato as sf
+from published_constants import graph_ridge
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts
 from sfumato.fileformat.plain_words import contents, sensitivity
@@ -313,7 +314,7 @@ def test_forged_manifests_of_graphs_are_refused(kind, place, value, tmp_path):
 @pytest.mark.parametrize(("rows", "published"), [(119, 4697), (473, 10010), (4239, 33043)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_exact_ridge_is_a_small_part_of_the_published_one(rows, published, epsilon):
-    asked = cut_options.published_ridge(rows, epsilon, 1e-6)
+    asked = graph_ridge(rows, epsilon, 1e-6)
     assert asked == pytest.approx(published / epsilon, rel=1e-4)
     assert 55 <= round(asked / cut_options.sketch_ridge(10**12, rows, epsilon, 1e-6)) <= 96
 

@@ -10,11 +10,11 @@ import kenthapadi
 import planning
 import profiles
 from page import Measured, Setting, Table
+from published_constants import gaussian_epsilon, projection_error
 from reproduce import catalogue
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.pipeline.release import release
 from sfumato.planning.planner import plan
-from sfumato.planning.regions import as_published, published_epsilon
 from sfumato.planning.scales import plan_scales
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Guarantee
@@ -43,7 +43,7 @@ def test_the_noise_of_theorem_one_and_lemma_two_is_that_of_the_mathematics():
     assert kenthapadi.theorem_one(1.0, 1e-6) == pytest.approx(5.3146, abs=1e-4)
     assert planning.lemma_two(1000, 1.0, 1e-6)[1] == pytest.approx(14.868, abs=1e-3)
     assert kenthapadi.its_proof(1.0, 1e-6) < kenthapadi.theorem_one(1.0, 1e-6)
-    assert published_epsilon(kenthapadi.theorem_one(0.7, 1e-3), 1e-3) == pytest.approx(0.7)
+    assert gaussian_epsilon(kenthapadi.theorem_one(0.7, 1e-3), 1e-3) == pytest.approx(0.7)
 
 
 def test_figure_one_needs_about_sigma_one_for_the_point_that_the_paper_reads_off(tmp_path):
@@ -120,7 +120,7 @@ def test_the_borders_of_the_published_projection_solve_their_equations():
     useful, better = alternatives.published_borders(columns, k, users, 1.0)
 
     def error(squared):
-        return as_published(math.sqrt(squared), columns=columns, rows=users, epsilon=1.0, dimension=k)
+        return projection_error(math.sqrt(squared), columns=columns, rows=users, epsilon=1.0, dimension=k)
 
     assert error(useful) == pytest.approx(useful)
     assert error(better) == pytest.approx(math.sqrt(alternatives.response_variance(columns, 1.0)))

@@ -127,16 +127,6 @@ def test_test_noise_is_never_charged(ledger):
     assert states(ledger) == []
 
 
-def test_a_mechanism_that_does_not_keep_its_claim_is_charged_what_it_costs(tmp_path):
-    ledger = Ledger.create(tmp_path / "b.db")
-    ledger.add_dataset("people", pure(1.2))
-    schema, rows = Schema.reals(8, low=-1, high=1), np.random.default_rng(2).normal(size=(30, 8))
-    published = Synthetic(dimension=8, constants="published", as_published=True)
-    with pytest.raises(BudgetError):
-        release(rows, schema=schema, mechanism=published, guarantee=pure(1.0), ledger=ledger)
-    release(rows, schema=schema, mechanism=Synthetic(dimension=8), guarantee=pure(1.0), ledger=ledger)
-
-
 def test_a_price_is_quoted_without_a_trace(ledger):
     made(ledger)
     before = ledger.journal.entries()

@@ -225,14 +225,14 @@ def test_there_is_no_copy_of_a_session(rich, copied):
 
 def test_a_session_that_is_closed_while_another_thread_asks_has_all_of_its_answers_on_record(rich, monkeypatch):
     weights = opened(rich).open("weights", epsilon=5.0, queries=ASKED)
-    asking, original = threading.Event(), type(weights._asked).ask
+    asking, original = threading.Event(), type(weights._mechanism).ask
 
     def slow(self, query):
         asking.set()
         time.sleep(0.2)
         return original(self, query)
 
-    monkeypatch.setattr(type(weights._asked), "ask", slow)
+    monkeypatch.setattr(type(weights._mechanism), "ask", slow)
     thread = threading.Thread(target=lambda: weights.ask("smoker"))
     thread.start()
     assert asking.wait(60)

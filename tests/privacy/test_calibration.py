@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.covariance import Covariance
-from sfumato.privacy.calibration import calibrate, least_epsilon, least_level, near_level
+from sfumato.privacy.calibration import Family, calibrate, least_epsilon, least_level, near_level
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, FreshGaussian, FreshLaplace, Gaussian, Laplace, Response
 from sfumato.tables.schema import Schema
@@ -101,7 +101,7 @@ def test_least_epsilon_inverts_least_level():
 
 
 @dataclass(frozen=True)
-class Toy:
+class Toy(Family):
     sensitivity: float
 
     def loss(self, level):

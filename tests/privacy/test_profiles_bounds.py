@@ -103,21 +103,6 @@ def test_many_randomized_responses_cost_nothing_beyond_their_sum():
     assert profiles.responses(1.5 - 2.0**-30, response_epsilon=0.5, folds=((2, 3),)) > 0
 
 
-@pytest.mark.parametrize(("positives", "rate"), [(1, 0.5), (3, 0.25), (10, 0.1), (2, 2.0)])
-@pytest.mark.parametrize("over", [-0.3, 0.0, 0.4, 3.0])
-def test_the_profile_of_answers_until_some_are_yes_is_the_mean_over_its_clock(positives, rate, over):
-    epsilon = positives * rate + over
-    a, c, e = mp.mpf(rate), positives, mp.mpf(epsilon)
-    ratio = mp.log(1 + mp.exp(a)) / mp.log(1 + mp.exp(-a))
-
-    def part(g):
-        return g ** (c - 1) * mp.exp(-g) / mp.gamma(c) * (1 - mp.exp(e - c * a - (ratio - 1) * g))
-
-    start = max(mp.mpf(0), e - c * a) / (ratio - 1)
-    truth = mp.quad(part, [start, start + c, start + 4 * c + 10, start + 40 * c + 100])
-    assert sharp(profiles.classified(epsilon, positives=positives, rate=rate), truth)
-
-
 @pytest.mark.parametrize(("rows", "ratio"), [(1, 0.9), (4, 0.3), (50, 0.05)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
 def test_chi_square_profiles_are_sharp(rows, ratio, epsilon):

@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from published_synthetic import PublishedSynthetic
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline import release as pipeline
@@ -238,7 +239,6 @@ def test_a_release_goes_to_disk_and_comes_back(mode, neighbours, tmp_path):
 
 
 def test_published_constants_are_retracted_beside_the_promise(tmp_path):
-    data = mixed_table(np.random.default_rng(9), 50)
-    recipe = Synthetic(dimension=3, constants="published", as_published=True)
+    data, recipe = mixed_table(np.random.default_rng(9), 50), PublishedSynthetic(dimension=3)
     pipeline.release(data, schema=MIXED, mechanism=recipe, guarantee=Guarantee(epsilon=1.0)).save(tmp_path / "s")
     assert "WHICH THIS RELEASE DOES NOT KEEP" in (tmp_path / "s" / "README.txt").read_text()

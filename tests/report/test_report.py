@@ -13,6 +13,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
+from published_synthetic import PublishedSynthetic
 from sfumato.cli import main, parser_of
 from sfumato.errors import ReleaseError
 from sfumato.ledger.ledger import Ledger
@@ -372,8 +373,7 @@ def test_test_noise_is_said_to_protect_nobody():
 
 
 def test_a_promise_that_is_not_kept_is_said_not_to_be():
-    mechanism = Synthetic(dimension=2, noise="laplace", constants="published", as_published=True)
-    rows = np.random.default_rng(1).random((60, 5))
+    mechanism, rows = PublishedSynthetic(dimension=2), np.random.default_rng(1).random((60, 5))
     odd = release(rows, schema=Schema.reals(5, 0, 1), mechanism=mechanism, guarantee=Guarantee(epsilon=1.0))
     assert not odd.manifest["mechanism"]["satisfies_claim"]
     seen = Seen(page(odd)).said

@@ -1,6 +1,6 @@
 """The pair of rows that moves second moments the most."""
 
-from sfumato.audit.papers import farthest_rows
+from published_synthetic import farthest_rows
 
 
 def extreme_pair(p):

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,12 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Integers
+from sfumato.privacy.calibration import Family
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Laplace, Loss
 from sfumato.queries.domain import Domain
+from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.randomness import noise
 from sfumato.randomness.private_selection import laplace_scale
 from sfumato.randomness.secret import Secret, Words
+from sfumato.tables.blocks import Rows
 
 Query = NDArray[np.bool_]
 
@@ -196,6 +199,74 @@ class Noises(Live):
 def packed(cells: Query) -> bytes:
     """A question as bytes."""
     return np.packbits(cells).tobytes()
+
+
+def noises_for(secret: Secret, context: str, domain: Domain, guarantee: Guarantee, level: float) -> Noises:
+    """The noise of one mechanism at one level; ``context``: what tells its recipe from others."""
+    return Noises(secret, f"{context} {guarantee!r} {domain.schema.digest} {level.hex()}")
+
+
+class OpenMechanism(Live):
+    """A mechanism that has read its rows and answers questions about the cells of a domain.
+
+    rows : how many there are: exact where that is public, measured where it is protected, None where it is not told.
+    """
+
+    rows: int | None = None
+
+    def __init__(self, domain: Domain) -> None:
+        super().__init__()
+        self._domain = domain
+
+    @property
+    def remaining(self) -> int:
+        """How many more questions can be measured."""
+        raise NotImplementedError
+
+    @property
+    def histogram(self) -> SyntheticHistogram | None:
+        """What is known, for everyone, where the mechanism keeps a histogram."""
+        return None
+
+    def ask(self, query: ArrayLike) -> Answered:
+        """The answer to one question, or ExhaustedError."""
+        cells = checked_query(query, self._domain)
+        with self.turn():
+            return self._answered(cells)
+
+    def _answered(self, cells: Query) -> Answered:
+        raise NotImplementedError
+
+
+class PreparedAnswers(Family, Protocol):
+    """A mechanism that will read its rows once, and be charged whole; a family of losses that fall with the level."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # fields: a dataclass would take a property here for their default
+
+        @property
+        def domain(self) -> Domain:
+            """Which cells questions are about."""
+            ...
+
+        @property
+        def guarantee(self) -> Guarantee:
+            """What it was prepared to promise."""
+            ...
+
+    def scales(self, level: float) -> tuple[float, ...]:
+        """The Laplace scales of all its noise that are known before a row is read."""
+        ...
+
+    def begin(self, counts: ArrayLike, level: float, secret: Secret) -> OpenMechanism:
+        """Open it on a histogram of the domain. Guarantee: the loss of ``level``, whatever is asked."""
+        ...
+
+    def start(self, rows: Rows, level: float, secret: Secret) -> OpenMechanism:
+        """Read the rows once; then ask. Guarantee: the loss of ``level``, whatever is asked."""
+        check_scales(self.guarantee, *self.scales(level))
+        return self.begin(self.domain.histogram(rows), level, secret)
 
 
 def check_scales(guarantee: Guarantee, *scales: float) -> None:

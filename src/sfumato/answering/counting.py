@@ -20,6 +20,7 @@ from sfumato import check
 from sfumato.answering.base import Answered, Noises, check_counts, check_scales, count_move, measured
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats, Integers
+from sfumato.privacy.calibration import Family
 from sfumato.privacy.guarantee import Guarantee, Neighbours
 from sfumato.privacy.losses import Laplace, Loss
 from sfumato.queries.domain import Domain
@@ -89,7 +90,7 @@ class Counting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedCounting:
+class PreparedCounting(Family):
     """Counts before calibration; level = Laplace scale over what one unit moves."""
 
     recipe: Counting

@@ -1,7 +1,7 @@
 """The median mechanism: questions answered by all small databases that agree with what was answered before.
 
-Roth and Roughgarden 2010, as Prakash's survey prints it (Figure 1), for domains so small that every database of m rows
-can be listed. C holds those candidates that agree with the answers so far. For a question f (a share of the rows):
+Roth and Roughgarden 2010, after Prakash's survey (Figure 1), for domains so small that every database of m rows can be
+listed. C holds those candidates that agree with the answers so far. For a question f (a share of the rows):
 
 (a) r = the mean over S in C of exp(-|f(D) - f(S)| / accuracy): how well the candidates know the answer already.
 (b) t = 3/4 + j gamma with j in 0 .. 0.15 / gamma, drawn with probability in proportion to 2^-j.
@@ -15,29 +15,20 @@ through answers. The weight exp(-|f(D) - f(S)| / accuracy), with f(D) = count / 
 moves by at most g / (n accuracy) with the count, so by at most K = ceil(2^30 g / (n accuracy)) in steps of 2^-30. Each
 weight is rounded to the nearest step, so two of them are apart by at most K + 1 and what doubles err by, which is below
 2^-9 of a step for accuracies of 2^-10 or more, and by a whole number: by at most s = K + 1. So is their mean, and so is
-the mean rounded down. Then
+the mean rounded down. Comparing r with t is then a sparse vector with c = ``hard`` positives on whole numbers
+(``sparse_vector``; t is public, so it may be part of a threshold): Pure(epsilon1 + epsilon2). Each hard answer is a
+Laplace mechanism of sensitivity g on the count. Under add-remove neighbours n is measured first, at a share of epsilon,
+and that measurement takes its place everywhere.
 
-``shared``   comparing r with t is a sparse vector with c = ``hard`` positives on whole numbers (``sparse_vector``; t is
-             public, so it may be part of a threshold): Pure(epsilon1 + epsilon2). The default.
-``printed``  noise afresh for every question and none on the threshold: as in the survey. Each comparison is rate-
-             private with rate = s / b; all of them together are ``profile.classified``, which needs delta > 0.
-
-and each hard answer is a Laplace mechanism of sensitivity g on the count. Under add-remove neighbours n is measured
-first, at a share of epsilon, and that measurement takes its place everywhere.
-
-What is printed, and what holds: the survey leaves out r (equation 4 of the paper), m, gamma and alpha'. With noise
-Lap(2 / (epsilon n alpha')) on r and Lap(1 / (n alpha')) on hard answers, rate = alpha'/2, and for c hard answers the
-cost is at most c alpha'/2 + (R - 1) G + c alpha' (``profile.classified``), about 2.2 c alpha' for large c. With the
-paper's alpha' = alpha / (720 m ln|X|) and c = 20 m ln|X| that is about 0.06 alpha: the claim of (alpha, tau) holds,
-with sixteen times the noise it needs. It is not pure for any alpha: every easy answer costs something, without end.
-The printed width, accuracy / 50, leaves no candidate at all unless m is at least 25 / accuracy: databases of m rows
-answer multiples of 1 / m only. Hence ``width`` here is at least what m rows can do.
+What the survey prints is another mechanism: noise afresh for every comparison and none on the threshold, so that every
+easy answer costs something (``experiments/printed_median.py``). Its width, accuracy / 50, leaves no candidate at all
+unless m is at least 25 / accuracy: databases of m rows answer multiples of 1 / m only. Hence ``width`` here is at least
+what m rows can do.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,17 +37,18 @@ from sfumato import check
 from sfumato.answering.base import (
     MEASURED_SHARE,
     Answered,
-    Live,
     Noises,
+    OpenMechanism,
+    PreparedAnswers,
     Query,
     check_counts,
     check_scales,
     checked_counts,
-    checked_query,
     compared,
     count_move,
     counting_loss,
     measured,
+    noises_for,
     packed,
     rows_known,
     shared_out,
@@ -64,40 +56,16 @@ from sfumato.answering.base import (
 from sfumato.answering.sparse_vector import Comparisons, Scales, check_positives
 from sfumato.errors import ExhaustedError, ParameterError
 from sfumato.numerics.types import Integers
-from sfumato.privacy import pld, profiles
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Laplace, Loss, Pure
 from sfumato.queries.domain import Domain
 from sfumato.randomness.private_selection import laplace_scale
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Rows
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-Comparison = Literal["shared", "printed"]
 
 BITS = 30  # of r
 _MOST_CANDIDATES = 1 << 18
 _MOST_NUMBERS = 1 << 24  # candidates times cells
 _LOW, _SPAN = 0.75, 0.15  # of the randomised threshold
-
-
-@dataclass(frozen=True, slots=True)
-class Classified:
-    """Yes-or-no answers in turn, each ``rate``-private, until ``positives`` are yes: ``profile.classified``."""
-
-    positives: int
-    rate: float
-
-    def delta(self, epsilon: float) -> float:
-        """An upper bound that holds for any number of questions."""
-        check.not_negative(epsilon=epsilon)
-        return profiles.classified(float(epsilon), positives=self.positives, rate=self.rate)
-
-    def pld(self) -> "PrivacyLossDistribution":
-        """Connect-the-dots over the bound, which is the same in both directions."""
-        return pld.symmetric(pld.dots(self.delta, self.delta))
 
 
 def candidates_of(cells: int, rows: int) -> int:
@@ -149,7 +117,6 @@ class Median:
                  answer multiples of 1/m, so an accuracy below about 8/m leaves questions hard however often asked.
     width      : how far from a hard answer candidates stay, as a share; left out, the larger of accuracy / 8 and 1/m.
     measuring  : the share of epsilon for the hard answers.
-    comparison : ``shared`` or ``printed``, see above.
     """
 
     size: int = 16
@@ -157,7 +124,6 @@ class Median:
     accuracy: float = 0.5
     width: float | None = None
     measuring: float = 0.4
-    comparison: Comparison = "shared"
 
     def __post_init__(self) -> None:
         check.whole(1, size=self.size)
@@ -165,7 +131,6 @@ class Median:
         check.positive(accuracy=self.accuracy, measuring=self.measuring)
         check.probability_below_one(measuring=self.measuring)
         check.between(2.0**-10, 1.0, accuracy=self.accuracy)
-        check.one_of(("shared", "printed"), comparison=self.comparison)
         if self.hard is not None:
             check_positives(hard=self.hard)
         if self.width is not None:
@@ -176,24 +141,24 @@ class Median:
         """How far from a hard answer candidates stay."""
         return max(self.accuracy / 8, 1 / self.size) if self.width is None else self.width
 
+    @property
+    def context(self) -> str:
+        """The recipe in the keys of streams: as version 0.1.0 wrote it, with one field more, so that draws stay."""
+        return repr(self).removesuffix(")") + ", comparison='shared')"
+
     def prepare(self, domain: Domain, guarantee: Guarantee) -> "PreparedMedian":
         """Refuse what cannot be listed or promised; before any data is read."""
         check_counts(guarantee)
         _check_listable(domain.size, self.size)
-        if self.comparison == "printed" and guarantee.delta == 0:
-            raise ParameterError(
-                "as printed, every easy answer costs something, so comparison='printed' needs delta > 0: "
-                "give a small delta, or use comparison='shared'"
-            )
         halvings = math.ceil(math.log2(candidates_of(domain.size, self.size)))
         return PreparedMedian(self, domain, guarantee, self.hard or max(1, halvings))
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class MedianParts:
     """What the parts of a session get at a level.
 
-    comparing : epsilon of the comparisons, if shared; otherwise the rate of each of them.
+    comparing : epsilon of all comparisons together.
     measuring : Laplace scale of hard answers.
     counting  : Laplace scale of the number of rows, where it is protected.
     """
@@ -204,7 +169,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedMedian:
+class PreparedMedian(PreparedAnswers):
     """The median mechanism before calibration; level = 1 / epsilon of all parts, were they pure."""
 
     recipe: Median
@@ -212,50 +177,43 @@ class PreparedMedian:
     guarantee: Guarantee
     hard: int
 
-    @property
-    def shared(self) -> bool:
-        """Whether all comparisons share the noise of their threshold."""
-        return self.recipe.comparison == "shared"
-
-    def parts(self, level: float) -> Parts:
+    def parts(self, level: float) -> MedianParts:
         """How epsilon is shared out."""
         left, counting = shared_out(self.guarantee, level)
-        comparing = left * (1 - self.recipe.measuring) / (1 if self.shared else self.hard)
         measuring = laplace_scale(count_move(self.guarantee), left * self.recipe.measuring / self.hard)
-        return Parts(comparing, measuring, counting)
+        return MedianParts(left * (1 - self.recipe.measuring), measuring, counting)
 
     def loss(self, level: float) -> Loss:
         """Comparing, all hard answers, and the number of rows if it is protected."""
         parts, move = self.parts(level), count_move(self.guarantee)
         counting = counting_loss(self.guarantee, parts.counting)
-        comparing: Loss = (
-            Pure(Scales.of(parts.comparing, self.hard, 1, monotone=False)[1])
-            if self.shared
-            else Classified(self.hard, parts.comparing)
-        )
+        comparing = self.comparing_loss(parts.comparing)
         return Composed([comparing, *[Laplace(move, parts.measuring)] * self.hard, *counting])
+
+    def comparing_loss(self, epsilon: float) -> Loss:
+        """What comparing costs, at this share of epsilon."""
+        return Pure(Scales.of(epsilon, self.hard, 1, monotone=False)[1])
 
     def agreement_move(self, rows: int) -> int:
         """The most by which one unit moves r, in steps of 2^-30: as proved at the top."""
         return math.ceil(Fraction(2**BITS * count_move(self.guarantee)) / (rows * Fraction(self.recipe.accuracy))) + 1
 
-    def scales(self, level: float, rows: int) -> Scales:
-        """The Laplace scales of a comparison, in steps."""
-        move, comparing = self.agreement_move(rows), self.parts(level).comparing
-        if self.shared:
-            return Scales.of(comparing, self.hard, move, monotone=False)[0]
-        return Scales(None, laplace_scale(move, comparing))
+    def comparisons(self, noises: Noises, level: float, rows: int) -> Comparisons:
+        """What compares r with its threshold, in steps, once the number of rows is known."""
+        scales = Scales.of(self.parts(level).comparing, self.hard, self.agreement_move(rows), monotone=False)[0]
+        check_scales(self.guarantee, scales.query, scales.threshold)
+        return Comparisons(noises, scales, self.hard)
 
-    def start(self, rows: Rows, level: float, secret: Secret) -> "Agreeing":
-        """Read the rows once; then ask. Guarantee: the loss of ``level``, whatever is asked."""
+    def scales(self, level: float) -> tuple[float, ...]:
+        """Of hard answers, and of the number of rows if it is protected; comparisons need that number."""
         parts = self.parts(level)
-        check_scales(self.guarantee, parts.measuring, parts.counting or 1.0)
-        return self.begin(self.domain.histogram(rows), level, secret)
+        return parts.measuring, *(() if parts.counting is None else (parts.counting,))
 
     def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "Agreeing":
-        """The same from a histogram of the domain."""
-        parameters = f"{self.recipe!r} {self.hard} {self.guarantee!r} {self.domain.schema.digest} {level.hex()}"
-        return Agreeing(self, level, checked_counts(counts, self.domain), Noises(secret, parameters))
+        """Open it on a histogram of the domain."""
+        context = f"{self.recipe.context} {self.hard}"
+        noises = noises_for(secret, context, self.domain, self.guarantee, level)
+        return Agreeing(self, level, checked_counts(counts, self.domain), noises)
 
 
 def agreement(count: int, votes: Integers, rows: int, accuracy: float) -> int:
@@ -267,17 +225,18 @@ def agreement(count: int, votes: Integers, rows: int, accuracy: float) -> int:
     return total // int(votes.sum())
 
 
-class Agreeing(Live):
+class Agreeing(OpenMechanism):
     """The median mechanism after it has read its rows."""
 
+    rows: int
+
     def __init__(self, prepared: PreparedMedian, level: float, counts: Integers, noises: Noises) -> None:
-        super().__init__()
+        super().__init__(prepared.domain)
         self.prepared, self._counts, self._noises = prepared, counts, noises
         self._parts = prepared.parts(level)
         self.rows = rows_known(prepared.guarantee, counts, noises, self._parts.counting)
-        self._scales = prepared.scales(level, self.rows)
-        check_scales(prepared.guarantee, self._scales.query, self._scales.threshold or 1.0)
-        self._comparisons = Comparisons(noises, self._scales, prepared.hard)
+        self._comparisons = prepared.comparisons(noises, level, self.rows)
+        self._scales = self._comparisons.scales
         self._left = candidates(prepared.domain.size, prepared.recipe.size)
 
     @property
@@ -290,17 +249,12 @@ class Agreeing(Live):
         """How many databases agree with all hard answers; 0 is a failure, and everyone may know."""
         return len(self._left)
 
-    def ask(self, query: ArrayLike) -> Answered:
+    def _answered(self, cells: Query) -> Answered:
         """The number of rows in the cells: the candidates' median where they agree, measured where not.
 
         Error: at least half of the candidates lie as far from the truth as their median does, so an answer that is
         off by x rows has r <= (1 + exp(-x / (rows accuracy))) / 2; ``margin`` adds the noise of the comparison.
         """
-        cells = checked_query(query, self.prepared.domain)
-        with self.turn():
-            return self._answered(cells)
-
-    def _answered(self, cells: Query) -> Answered:
         self._check_left()
         question = packed(cells)
         votes = np.bincount(self._left[:, cells].sum(axis=1, dtype=np.int64), minlength=self.prepared.recipe.size + 1)

@@ -25,17 +25,17 @@ from sfumato import check
 from sfumato.answering.base import (
     MEASURED_SHARE,
     Answered,
-    Live,
     Noises,
+    OpenMechanism,
+    PreparedAnswers,
     Query,
     check_counts,
-    check_scales,
     checked_counts,
-    checked_query,
     compared,
     count_move,
     counting_loss,
     measured,
+    noises_for,
     packed,
     rows_known,
     shared_out,
@@ -50,7 +50,6 @@ from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.randomness.private_selection import laplace_scale
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Rows
 
 _FALSE_ALARM = 0.05  # that any of the expected questions is measured although the weights are right
 
@@ -101,7 +100,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class WeightsParts:
     """What the parts of a session get at a level: Laplace scales, and what comparing costs."""
 
     comparing: Scales
@@ -109,27 +108,21 @@ class Parts:
     measuring: float
     counting: float | None
 
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """All of them."""
-        known = (self.comparing.query, self.comparing.threshold, self.measuring, self.counting)
-        return tuple(scale for scale in known if scale is not None)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedWeights:
+class PreparedWeights(PreparedAnswers):
     """Multiplicative weights before calibration; level = 1 / epsilon of all parts together."""
 
     recipe: Weights
     domain: Domain
     guarantee: Guarantee
 
-    def parts(self, level: float) -> Parts:
+    def parts(self, level: float) -> WeightsParts:
         """How epsilon is shared out."""
         move = count_move(self.guarantee)
         left, counting = shared_out(self.guarantee, level)
         scales, cost = Scales.of(left * (1 - self.recipe.measuring), self.recipe.updates, move, monotone=False)
-        return Parts(
+        return WeightsParts(
             scales,
             cost,
             laplace_scale(move, left * self.recipe.measuring / self.recipe.updates),
@@ -148,22 +141,25 @@ class PreparedWeights:
             return self.recipe.threshold
         return math.ceil(self.parts(level).comparing.exceeded(_FALSE_ALARM / self.recipe.questions))
 
-    def start(self, rows: Rows, level: float, secret: Secret) -> "Weighing":
-        """Read the rows once; then ask. Guarantee: the loss of ``level``, whatever is asked."""
-        check_scales(self.guarantee, *self.parts(level).scales)
-        return self.begin(self.domain.histogram(rows), level, secret)
+    def scales(self, level: float) -> tuple[float, ...]:
+        """Of comparisons, measurements, and the number of rows if it is protected."""
+        parts = self.parts(level)
+        known = (parts.comparing.query, parts.comparing.threshold, parts.measuring, parts.counting)
+        return tuple(scale for scale in known if scale is not None)
 
     def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "Weighing":
-        """The same from a histogram of the domain."""
-        parameters = f"{self.recipe!r} {self.guarantee!r} {self.domain.schema.digest} {level.hex()}"
-        return Weighing(self, level, checked_counts(counts, self.domain), Noises(secret, parameters))
+        """Open it on a histogram of the domain."""
+        noises = noises_for(secret, repr(self.recipe), self.domain, self.guarantee, level)
+        return Weighing(self, level, checked_counts(counts, self.domain), noises)
 
 
-class Weighing(Live):
+class Weighing(OpenMechanism):
     """Multiplicative weights that have read their rows; ``histogram`` is public at all times."""
 
+    rows: int
+
     def __init__(self, prepared: PreparedWeights, level: float, counts: Integers, noises: Noises) -> None:
-        super().__init__()
+        super().__init__(prepared.domain)
         self._prepared, self._counts, self._noises = prepared, counts, noises
         self._parts, self._threshold = prepared.parts(level), prepared.threshold(level)
         self.rows = rows_known(prepared.guarantee, counts, noises, self._parts.counting)
@@ -181,18 +177,13 @@ class Weighing(Live):
         """What is known, for everyone: synthetic counts that answer any question."""
         return SyntheticHistogram(self._prepared.domain, self._weights.copy())
 
-    def ask(self, query: ArrayLike) -> Answered:
+    def _answered(self, cells: Query) -> Answered:
         """The number of rows in the cells: from the weights where they do, measured where not.
 
         Error: an answer from the weights is off by less than the threshold and the noise of the comparison, whose
         tails ``margin`` knows; a measured one by its own noise. With no update left every question is refused, since
         nothing would tell whether the weights do; ``histogram`` answers on, without a promise.
         """
-        cells = checked_query(query, self._prepared.domain)
-        with self.turn():
-            return self._answered(cells)
-
-    def _answered(self, cells: Query) -> Answered:
         if not self.remaining:
             raise ExhaustedError(
                 f"all {self._prepared.recipe.updates} updates are used up: "

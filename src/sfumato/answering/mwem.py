@@ -27,12 +27,14 @@ from sfumato.answering.base import (
     check_scales,
     checked_counts,
     counting_loss,
+    noises_for,
     rows_known,
     shared_out,
 )
 from sfumato.answering.workload import Measurement, Partition, refitted, uniform_weights
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats, Integers
+from sfumato.privacy.calibration import Family
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Laplace, Loss, Pure
 from sfumato.queries.domain import Domain
@@ -86,7 +88,7 @@ class MWEM:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class MWEMParts:
     """What the parts of a run get at a level.
 
     selecting : epsilon of one selection.
@@ -100,7 +102,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedMWEM:
+class PreparedMWEM(Family):
     """MWEM before calibration; level = 1 / epsilon of all parts together."""
 
     recipe: MWEM
@@ -112,11 +114,11 @@ class PreparedMWEM:
         """The most by which one unit moves any score."""
         return max(part.move(self.guarantee) for part in self.recipe.workload)
 
-    def parts(self, level: float) -> Parts:
+    def parts(self, level: float) -> MWEMParts:
         """How epsilon is shared out."""
         left, counting = shared_out(self.guarantee, level)
         each, share = left / self.recipe.rounds, self.recipe.selecting
-        return Parts(each * share, laplace_scale(1, each * (1 - share)), counting)
+        return MWEMParts(each * share, laplace_scale(1, each * (1 - share)), counting)
 
     def loss(self, level: float) -> Loss:
         """All rounds, and the number of rows if it is protected."""
@@ -134,7 +136,7 @@ class PreparedMWEM:
         """The same from a histogram of the domain."""
         exact, parts = checked_counts(counts, self.domain), self.parts(level)
         facts = (self.recipe.rounds, self.recipe.selection, [part.name for part in self.recipe.workload])
-        noises = Noises(secret, f"{facts!r} {self.guarantee!r} {self.domain.schema.digest} {level.hex()}")
+        noises = noises_for(secret, repr(facts), self.domain, self.guarantee, level)
         total = rows_known(self.guarantee, exact, noises, parts.counting)
         weights, found, chosen = uniform_weights(self.domain, total), list[Measurement](), list[int]()
         for _ in range(self.recipe.rounds):
@@ -146,13 +148,13 @@ class PreparedMWEM:
             weights = refitted(weights, found, total, self.recipe.passes)
         return Synthesised(SyntheticHistogram(self.domain, weights), total, tuple(chosen))
 
-    def selected(self, exact: Integers, weights: Floats, noises: Noises, parts: Parts) -> int:
+    def selected(self, exact: Integers, weights: Floats, noises: Noises, parts: MWEMParts) -> int:
         """The place of a partition that is answered badly. Guarantee: Pure(parts.selecting), as stated at the top."""
         scores = self.scores(exact, weights, parts)
         words = noises.words("selected partition", float(parts.selecting).hex(), scores)
         return words.select(scores, epsilon=parts.selecting, sensitivity=self.score_move, method=self.recipe.selection)
 
-    def scores(self, exact: Integers, weights: Floats, parts: Parts) -> Integers:
+    def scores(self, exact: Integers, weights: Floats, parts: MWEMParts) -> Integers:
         """How badly each partition is answered, less how badly noise would answer it."""
         return np.array(
             [

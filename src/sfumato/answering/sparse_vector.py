@@ -42,13 +42,15 @@ from sfumato.answering.base import (
     Answered,
     Live,
     Noises,
+    OpenMechanism,
+    PreparedAnswers,
     Query,
     check_counts,
-    check_scales,
     checked_counts,
     checked_query,
     count_move,
     measured,
+    noises_for,
     packed,
 )
 from sfumato.errors import ExhaustedError
@@ -58,7 +60,6 @@ from sfumato.privacy.losses import Composed, Laplace, Loss, Pure
 from sfumato.queries.domain import Domain
 from sfumato.randomness.private_selection import laplace_scale
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Rows
 
 MOST_POSITIVES = 1 << 16
 _LARGEST = 1 << 53
@@ -66,9 +67,9 @@ _LARGEST = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """The Laplace scales of a comparison: of the threshold, drawn once (None: no noise), and of each question."""
+    """The Laplace scales of a comparison: of the threshold, drawn once, and of each question."""
 
-    threshold: float | None
+    threshold: float
     query: float
 
     @classmethod
@@ -87,7 +88,7 @@ class Scales:
         For continuous noise of scales a > b: Pr[> x] = (a^2 e^(-x/a) - b^2 e^(-x/b)) / (2 (a^2 - b^2)). Rounding moves
         each of the two by at most 1/2.
         """
-        small, large = sorted((self.threshold or self.query * 1e-3, self.query))
+        small, large = sorted((self.threshold, self.query))
         large = max(large, small * (1 + 1e-6))
         a, b = large**2, small**2
 
@@ -109,8 +110,7 @@ class Comparisons(Live):
         super().__init__()
         self.noises, self.scales = noises, scales
         self.left = np.full(runs, positives)
-        zero = np.zeros(runs, np.int64)
-        self.threshold = zero if scales.threshold is None else noises.added("threshold", zero, scales.threshold)
+        self.threshold = noises.added("threshold", np.zeros(runs, np.int64), scales.threshold)
 
     def above(self, values: Integers, threshold: int, question: bytes = b"") -> NDArray[np.bool_]:
         """Which runs find their value above; those that have stopped find nothing."""
@@ -143,7 +143,7 @@ class SparseVector:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedSparseVector:
+class PreparedSparseVector(PreparedAnswers):
     """A sparse vector before calibration; level = 1 / epsilon of all its parts together."""
 
     recipe: SparseVector
@@ -165,23 +165,22 @@ class PreparedSparseVector:
         numbers = [] if number is None else [Laplace(count_move(self.guarantee), number)] * self.recipe.positives
         return Composed([Pure(cost), *numbers]) if numbers else Pure(cost)
 
-    def start(self, rows: Rows, level: float, secret: Secret) -> "Comparing":
-        """Read the rows once; then ask. Guarantee: the loss of ``level``, whatever is asked."""
+    def scales(self, level: float) -> tuple[float, ...]:
+        """Of comparisons, and of numbers, if there are any."""
         scales, _, number = self.parts(level)
-        check_scales(self.guarantee, scales.query, scales.threshold or 1.0, number or 1.0)
-        return self.begin(self.domain.histogram(rows), level, secret)
+        return scales.query, scales.threshold, *(() if number is None else (number,))
 
     def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "Comparing":
-        """The same from a histogram of the domain."""
-        parameters = f"{self.recipe!r} {self.guarantee!r} {self.domain.schema.digest} {level.hex()}"
-        return Comparing(self, level, checked_counts(counts, self.domain), Noises(secret, parameters))
+        """Open it on a histogram of the domain."""
+        noises = noises_for(secret, repr(self.recipe), self.domain, self.guarantee, level)
+        return Comparing(self, level, checked_counts(counts, self.domain), noises)
 
 
-class Comparing(Live):
+class Comparing(OpenMechanism):
     """A sparse vector that has read its rows. Each question counts; after the last positive it refuses."""
 
     def __init__(self, prepared: PreparedSparseVector, level: float, counts: Integers, noises: Noises) -> None:
-        super().__init__()
+        super().__init__(prepared.domain)
         self._prepared, self._counts, self._noises = prepared, counts, noises
         self._scales, _, self._number = prepared.parts(level)
         self._comparisons = Comparisons(noises, self._scales, prepared.recipe.positives)
@@ -193,13 +192,17 @@ class Comparing(Live):
 
     def ask(self, query: ArrayLike, threshold: int | None = None) -> Answered:
         """Whether the number of rows in the cells reaches the threshold; the recipe's, unless told otherwise."""
+        if threshold is None:
+            return super().ask(query)
+        check_threshold(threshold)
         cells = checked_query(query, self._prepared.domain)
-        edge = self._prepared.recipe.threshold if threshold is None else threshold
-        check_threshold(edge)
         with self.turn():
-            return self._answered(cells, int(edge))
+            return self._compared(cells, int(threshold))
 
-    def _answered(self, cells: Query, edge: int) -> Answered:
+    def _answered(self, cells: Query) -> Answered:
+        return self._compared(cells, self._prepared.recipe.threshold)
+
+    def _compared(self, cells: Query, edge: int) -> Answered:
         if not self.remaining:
             raise ExhaustedError(
                 f"all {self._prepared.recipe.positives} positive answers are used up: open another, at its own cost"

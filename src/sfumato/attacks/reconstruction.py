@@ -1,9 +1,12 @@
 """Reconstruction: the original columns or bits out of transformed rows, with or without noise.
 
-Against multiplicative perturbation (``victims``) all three attacks win: independent components need nothing but
-non-Gaussian columns that are nearly independent (Guo and Wu 2007), known pairs need as many rows as there are columns
-(Liu, Giannella and Kargupta 2006), and bits are found even from fewer columns than there are bits (Sang, Shen and Tian
-2012). A private sketch shows its projection outright and is left with the noise, which is what the bounds of
+What a curve is compared with is multiplicative perturbation (Liu, Kargupta and Ryan 2006): rows times a secret random
+matrix, a ``rotation`` or a ``projection``, without noise. It protects nobody, no release can be made of it, and all
+three attacks win: independent components need nothing but non-Gaussian columns that are nearly independent (Guo and Wu
+2007), known pairs need as many rows as there are columns (Liu, Giannella and Kargupta 2006), and bits are found even
+from fewer columns than there are bits (Sang, Shen and Tian 2012).
+
+A private sketch shows its projection outright and is left with the noise, which is what the bounds of
 ``attack_bounds`` are about. Attacks see what an analyst sees; only ``matched`` and the curves look at the truth, to
 keep the score.
 """
@@ -23,7 +26,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sfumato import check
 from sfumato.attacks.curves import Curve, Point
 from sfumato.attacks.example_data import Case, Secrets, untouched
-from sfumato.audit.victims import MultiplicativePerturbation
 from sfumato.errors import ParameterError
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.mechanisms.responses import RandomizedResponse
@@ -39,6 +41,19 @@ Bits = NDArray[np.bool_]
 RECOVERED = 0.9  # a column counts as recovered beyond this correlation
 _MOST_BITS = 16
 _CELLS = 1 << 22  # of the candidates' likelihoods at a time
+
+
+def rotation(dim: int, rng: np.random.Generator) -> Floats:
+    """The secret matrix of a perturbation that keeps all distances: Haar-random and orthogonal. It protects nobody."""
+    check.whole(1, dim=dim)
+    q, r = np.linalg.qr(rng.standard_normal((dim, dim)))
+    return np.asarray(q * np.sign(np.diag(r)))
+
+
+def projection(dim_in: int, dim_out: int, rng: np.random.Generator) -> Floats:
+    """The same to fewer columns: independent normal entries of variance 1 / dim_out. It protects nobody."""
+    check.whole(1, dim_in=dim_in, dim_out=dim_out)
+    return np.asarray(rng.standard_normal((dim_in, dim_out)) / np.sqrt(dim_out))
 
 
 def independent_components(released: Floats, *, seed: int = 0) -> Floats:
@@ -158,8 +173,8 @@ def columns(
 ) -> list[Curve]:
     """ICA, known pairs and the public P against sketches that are rotations, and against a rotation without noise."""
     rows, rng = case.encoded(), np.random.default_rng(seed)
-    victim = MultiplicativePerturbation.rotation(rows.shape[1], rng)
-    bare = column_attacks(rows, victim.publish(rows), victim.matrix, seed)
+    turned = rotation(rows.shape[1], rng)
+    bare = column_attacks(rows, rows @ turned, turned, seed)
     recipe = Sketch(dimension=rows.shape[1], projection="orthonormal", seed=seed)
     found = {}
     for epsilon in epsilons:
@@ -205,8 +220,8 @@ def bits(
     rates, size = truth.mean(axis=0), truth.shape[1]
     dimension = max(1, size // 2) if dimension is None else dimension
     check.whole(1, dimension=dimension)
-    victim = MultiplicativePerturbation.projection(size, dimension, np.random.default_rng(seed))
-    bare = most_likely_bits(victim.publish(truth.astype(float)), victim.matrix, None, rates)
+    secret = projection(size, dimension, np.random.default_rng(seed))
+    bare = most_likely_bits(truth.astype(float) @ secret, secret, None, rates)
     prior = np.maximum(rates, 1 - rates)
     recipes: dict[str, Sketch | RandomizedResponse] = {
         "noise alone": Sketch(projection="identity", seed=seed),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato.mechanisms.base import Prepared
+from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Guarantee
@@ -43,7 +43,7 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Recipe):
     """A recipe that is prepared already, so that several runs have the same projection."""
 
     prepared: Prepared

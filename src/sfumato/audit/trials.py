@@ -240,7 +240,7 @@ def _(prepared: Any, level: float) -> Trial:
     vertices = np.array(np.triu_indices(_PAIRED, 1)).T.astype(float)
     graphs = vertices, vertices[:0]
     several = replace(prepared, recipe=replace(prepared.recipe, vertices=_PAIRED))
-    law = getattr(prepared.recipe, "noise", "response")
+    law = prepared.recipe.noise if isinstance(prepared, PreparedEdgeNoise) else "response"
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         blocks = several.run(open_edges(graphs[side]), level, secret).blocks

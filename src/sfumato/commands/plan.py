@@ -103,7 +103,7 @@ def add_feasible(commands: Any) -> None:
     parser = command(
         commands,
         "feasible",
-        "Which (epsilon, delta) Gaussian noise of a given scale promises at sensitivity 1: exact, and as published.",
+        "Which (epsilon, delta) Gaussian noise of a given scale promises at sensitivity 1.",
         "sfumato feasible 0.5 1 2 --plot feasible.svg",
         _feasible,
     )
@@ -113,11 +113,11 @@ def add_feasible(commands: Any) -> None:
 
 def _feasible(options: Any) -> None:
     from sfumato import check
-    from sfumato.planning.regions import feasible_epsilon, published_epsilon
+    from sfumato.planning.regions import feasible_epsilon
 
     check.positive(**{f"scales[{i}]": s for i, s in enumerate(options.scales)})
     rows = [
-        {"scale": s, "delta": d, "epsilon": feasible_epsilon(s, d), "published": published_epsilon(s, d)}
+        {"scale": s, "delta": d, "epsilon": feasible_epsilon(s, d)}
         for s in options.scales
         for d in (1e-9, 1e-6, 1e-3, 0.1)
     ]
@@ -125,6 +125,6 @@ def _feasible(options: Any) -> None:
         from sfumato.report.plots import draw_feasible
 
         draw_feasible(options.plot, options.scales)
-    head = "     scale      delta    epsilon   as published"
-    lines = [f"{r['scale']:10.4g} {r['delta']:10.3g} {r['epsilon']:10.4g} {r['published']:14.4g}" for r in rows]
+    head = "     scale      delta    epsilon"
+    lines = [f"{r['scale']:10.4g} {r['delta']:10.3g} {r['epsilon']:10.4g}" for r in rows]
     tell(options, {"feasible": rows}, "\n".join([head, *lines]))

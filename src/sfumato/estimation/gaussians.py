@@ -1,4 +1,7 @@
-"""Gaussian models: covariances freed of noise as far as may be, and samples from them. All of it is post-processing."""
+"""Gaussian models: fitted to noisy second moments whose law of noise is known, freed of noise, and sampled.
+
+All of it is post-processing: it costs no privacy.
+"""
 
 import math
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ from sfumato.numerics.types import Floats
 
 Shrink = Literal["spectrum", "linear", "none"]
 _FLOOR = 1e-9  # of variances, where rows have length 1 at most
+_LABEL_FLOOR = 0.2  # with a label: slopes divide by variances, and go astray along directions whose variance is noise
 _TURNS = 50
 
 
@@ -32,6 +36,75 @@ class Component:
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The inverse of ``to_dict``."""
         return cls(float(values["weight"]), np.array(values["mean"], float), np.array(values["covariance"], float))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitting:
+    """What makes Gaussians of noisy second moments.
+
+    Everything is in units where rows of length 1 are worth 1 and the noise is the same in all columns; a numeric label
+    is put in its own, from -1 to 1, at the end.
+
+    columns      : of a row; the last is a numeric label, if there is one.
+    numeric      : whether there is one.
+    per_label    : what a numeric label of 1 is in the units of the matrices.
+    per_constant : what the constant is that stands behind the columns, where sums and counts are in the matrices.
+    noise_energy : the expected squared Frobenius norm of the noise on the columns.
+    off_variance : the variance of the noise off the diagonal.
+    """
+
+    columns: int
+    numeric: bool
+    per_label: float
+    per_constant: float
+    noise_energy: float
+    off_variance: float
+    shrink: Shrink
+
+    def about(self, matrix: Floats, records: float, label: float) -> Component:
+        """One Gaussian for all rows, which were centred; the mean of a numeric label is known from before."""
+        mean = np.zeros(self.columns)
+        if self.numeric:
+            mean[-1] = label * self.per_label
+        return self._component(1.0, mean, matrix / records - np.outer(mean, mean), records)
+
+    def everyone(self, matrix: Floats, records: float) -> Component:
+        """One Gaussian for all rows, whose sum is in the matrix."""
+        return self._component(1.0, *self._moments(matrix, records), records)
+
+    def classes(self, matrices: Floats, counts: Floats) -> list[Component]:
+        """One Gaussian for each class, weighted by its count."""
+        records = np.maximum(counts, 1.0)
+        found = [self._moments(matrix, n) for matrix, n in zip(matrices, records, strict=True)]
+        weights = np.maximum(counts, 0.0) / max(1.0, float(np.maximum(counts, 0.0).sum()))
+        parts = zip(weights, records, found, strict=True)
+        return [self._component(float(w), mean, covariance, n) for w, n, (mean, covariance) in parts]
+
+    def _moments(self, matrix: Floats, records: float) -> tuple[Floats, Floats]:
+        """Mean and covariance from a count, a sum and a second moment.
+
+        The product of a noisy mean with itself is too large by the variance of its noise, which is added back.
+        """
+        q, p = self.columns, self.columns - self.numeric
+        mean = matrix[:q, q] / self.per_constant / records
+        mean[:p] = within_ball(mean[:p])
+        mean[p:] = np.clip(mean[p:], -self.per_label, self.per_label)
+        variance = self.off_variance / (self.per_constant * records) ** 2
+        return mean, matrix[:q, :q] / records - np.outer(mean, mean) + variance * np.eye(q)
+
+    def _component(self, weight: float, mean: Floats, covariance: Floats, records: float) -> Component:
+        """A Gaussian whose covariance is freed of noise. No direction varies by more than the longest row's square."""
+        found = repaired(
+            covariance,
+            noise_energy=self.noise_energy / records**2,
+            shrink=self.shrink,
+            floor=_LABEL_FLOOR if self.numeric and self.shrink == "spectrum" else 0.0,
+            most=1 + self.per_label**2,
+        )
+        units = np.ones(self.columns)
+        if self.numeric:
+            units[-1] = 1 / self.per_label
+        return Component(weight, mean * units, found * np.outer(units, units))
 
 
 def repaired(noisy: Floats, *, noise_energy: float, shrink: Shrink, floor: float = 0.0, most: float = 1.0) -> Floats:

@@ -4,20 +4,26 @@ Describe, calibrate, run: a recipe sees no data and holds no budget; preparing i
 refuses; calibration finds the least level that keeps the promise; only ``run`` reads rows.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat.manifest import Facts
+from sfumato.numerics.types import Order
+from sfumato.privacy.calibration import Family
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import Loss
+from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
+from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
+
+Noise = Literal["laplace", "gaussian"]
 
 FROM_DATA = "which vertices there are was taken from the data, which is outside the guarantee"
 CLASSES_SHOWN = "classes are public here: the class of a record, and how many records have each, are not protected"
@@ -41,37 +47,67 @@ class Published:
     by_record: bool = True
 
 
-class Prepared(Protocol):
+class Recipe(Protocol):
+    """A frozen description of a mechanism. What most recipes agree on is here; the others say otherwise."""
+
+    __slots__ = ()
+
+    @property
+    def width(self) -> int | None:
+        """How many numbers a record, or a vertex, becomes, where the recipe says so."""
+        return None
+
+    @property
+    def vertices(self) -> int | None:
+        """How many vertices a graph has, where the recipe says so."""
+        return None
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What of a release no guarantee covers, in words for the manifest and the ledger."""
+        return ()
+
+    def prepare(self, schema: Any, guarantee: Guarantee) -> "Prepared":
+        """Compute what one unit can move, before any data is read; refuse what cannot be promised.
+
+        ``schema`` is a Schema, or None for graphs.
+        """
+        ...
+
+
+class Prepared(Family, Protocol):
     """A mechanism that knows what one unit can move; a one-parameter family of losses that fall with the level."""
 
-    @property
-    def schema(self) -> Schema | None:
-        """What the columns are; None for graphs."""
-        ...
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # fields of most mechanisms: a dataclass would take a property here for their default
+
+        @property
+        def schema(self) -> Schema | None:
+            """What the columns are; None for graphs."""
+            ...
+
+        @property
+        def guarantee(self) -> Guarantee:
+            """What it was prepared to promise."""
+            ...
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What it was prepared to promise."""
-        ...
+    def dimension(self) -> int:
+        """How many numbers are published for each row that is read: memory is shared out by it."""
+        return 1
 
-    def loss(self, level: float) -> Loss:
-        """The loss of a run at this level."""
-        ...
+    @property
+    def settings(self) -> dict[str, str | int | None]:
+        """What is published, by name: ``projection``, ``dimension``, ``noise``, ``rows``, ``vertices``, ``label``."""
+        return {}
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
         """Read the rows, clip them, and publish at the loss of ``level``."""
         ...
 
 
-class Recipe(Protocol):
-    """A frozen description of a mechanism."""
-
-    def prepare(self, schema: Any, guarantee: Guarantee) -> Prepared:
-        """Compute what one unit can move, before any data is read; refuse what cannot be promised.
-
-        ``schema`` is a Schema, or None for graphs.
-        """
-        ...
+# ---- what recipes refuse ---------------------------------------------------------------------------------------------
 
 
 def check_shows_rows(guarantee: Guarantee, shows: str) -> None:
@@ -91,3 +127,75 @@ def check_noise(guarantee: Guarantee, noise: str) -> None:
         raise ParameterError(
             f"noise={noise!r} needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'"
         )
+
+
+def check_scale(
+    guarantee: Guarantee,
+    scale: float,
+    level: float,
+    advice: str = "between 1e-5 and 1e9",
+    room: tuple[int, int] = (1, 1),
+) -> None:
+    """Refuse noise that the exact sampler cannot draw; ``room``: factors between its scales and those asked for."""
+    if not noise.SMALLEST_SCALE * room[0] <= scale <= noise.LARGEST_SCALE / room[1]:
+        raise ParameterError(
+            f"epsilon={guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
+            f"which no grid here can hold: choose an epsilon {advice}"
+        )
+
+
+def public_rows(count: int, guarantee: Guarantee) -> int | None:
+    """The number of rows where it is public, and there must be some, then; None where it is protected."""
+    if guarantee.neighbours == "add-remove":
+        return None
+    if count == 0:
+        raise ReleaseError("the data have no rows, so there is nothing to release")
+    return count
+
+
+# ---- noise on sums ---------------------------------------------------------------------------------------------------
+
+
+def order_of(noise: Noise) -> Order:
+    """The norm that the noise protects against."""
+    return 1 if noise == "laplace" else 2
+
+
+def noise_loss(order: Order, level: float) -> Loss:
+    """The loss of noise whose scale is ``level`` times the sensitivity in its norm."""
+    return Laplace(1.0, level) if order == 1 else Gaussian(1.0, level)
+
+
+def split_levels(level: float, share: float, order: Order) -> tuple[float, float]:
+    """Noise scale over sensitivity of two stages, of which the first has a share of the budget.
+
+    Shares are of epsilon with Laplace noise, of (sensitivity over scale)^2, which is what adds up, with Gaussian noise.
+    """
+    shares = share, 1 - share
+    first, second = shares if order == 1 else map(math.sqrt, shares)
+    return level / first if first else math.inf, level / second
+
+
+def split_loss(first: float, second: float, order: Order) -> Loss:
+    """The loss of two stages at these levels, one after the other; Gaussians compose to a Gaussian, exactly."""
+    if order == 1:
+        return Composed([Laplace(1.0, first), Laplace(1.0, second)])
+    return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
+
+
+def deviation(order: Order, scale: float) -> float:
+    """The standard deviation of noise of this scale."""
+    return scale * (math.sqrt(2) if order == 1 else 1.0)
+
+
+def noise_facts(order: Order, sensitivity: float, scale: float) -> Facts:
+    """What a manifest says of noise: sensitivity, scale and standard deviation, in the units of what is published."""
+    return {"sensitivity": sensitivity, "scale": scale, "standard_deviation": deviation(order, scale)}
+
+
+def idealized(unit: float) -> str:
+    """What a manifest warns of where Gaussian rows were computed in doubles."""
+    return (
+        "numerics are idealized: the guarantee is proved for real numbers, and the Gaussian rows were computed in "
+        f"doubles; what is published was rounded to multiples of {unit!r}"
+    )

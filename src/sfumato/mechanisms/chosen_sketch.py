@@ -22,7 +22,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.intervals import moments
 from sfumato.intervals.moments import Geometry, NoiseLaw
-from sfumato.mechanisms.base import Published
+from sfumato.mechanisms.base import Prepared, Published, Recipe, deviation
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Guarantee
@@ -36,7 +36,7 @@ _CANDIDATES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenSketch:
+class ChosenSketch(Recipe):
     """The recipe: a sketch whose dimension is chosen from the private data.
 
     choice     : the part of epsilon that choosing costs; the rest is for the sketch.
@@ -74,7 +74,7 @@ def _spread(columns: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedChoice:
+class PreparedChoice(Prepared):
     """Sketches of every candidate dimension, of which one will be run; level = noise scale over its sensitivity."""
 
     recipe: ChosenSketch
@@ -123,4 +123,4 @@ class PreparedChoice:
         return scores
 
     def _law(self, sketch: PreparedSketch, scale: float) -> NoiseLaw:
-        return NoiseLaw(sketch.recipe.noise, scale * (math.sqrt(2) if sketch.recipe.noise == "laplace" else 1.0))
+        return NoiseLaw(sketch.recipe.noise, deviation(sketch.order, scale))

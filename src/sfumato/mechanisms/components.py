@@ -12,7 +12,6 @@ same for every W, since its noise is in proportion to the sensitivity of the W i
 two up. What is published (W, rows) is less than what is accounted for (the noisy matrix, rows).
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,13 +20,22 @@ import scipy
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
+from sfumato.mechanisms.base import (
+    Noise,
+    Prepared,
+    Published,
+    Recipe,
+    check_noise,
+    check_shows_rows,
+    order_of,
+    split_levels,
+    split_loss,
+)
 from sfumato.mechanisms.second_moment import SecondMoment
-from sfumato.mechanisms.sketch import Noise, PreparedSketch, Sketch, prepare_given
-from sfumato.numerics.lattice import Order
-from sfumato.numerics.types import Floats
+from sfumato.mechanisms.sketch import PreparedSketch, Sketch, prepare_given
+from sfumato.numerics.types import Floats, Order
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
+from sfumato.privacy.losses import Loss
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -36,7 +44,7 @@ _MOST_COLUMNS = 3000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Components:
+class Components(Recipe):
     """The recipe: every record becomes its noisy place within principal components that were found privately.
 
     dimension : how many components are kept, so how many numbers each record becomes.
@@ -59,9 +67,14 @@ class Components:
             raise check.fail("split", self.split, "below 1: both stages need a share")
 
     @property
+    def width(self) -> int:
+        """How many numbers each record becomes."""
+        return self.dimension
+
+    @property
     def order(self) -> Order:
         """The norm that the noise protects against."""
-        return 1 if self.noise == "laplace" else 2
+        return order_of(self.noise)
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedComponents":
         """Compute what one unit can move in the second moment, before any data is read."""
@@ -85,7 +98,7 @@ def _check_possible(recipe: Components, schema: Schema, guarantee: Guarantee) ->
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedComponents:
+class PreparedComponents(Prepared):
     """Components whose first stage has a known sensitivity; level = noise scale over sensitivity, for both stages."""
 
     recipe: Components
@@ -98,18 +111,18 @@ class PreparedComponents:
         """How many numbers each record becomes."""
         return self.recipe.dimension
 
+    @property
+    def settings(self) -> dict[str, str | int | None]:
+        """Numbers of each record, and noise."""
+        return {"dimension": self.dimension, "noise": self.recipe.noise}
+
     def levels(self, level: float) -> tuple[float, float]:
         """Noise scale over sensitivity of the two stages, such that their losses add up to that of ``level``."""
-        shares = self.recipe.split, 1 - self.recipe.split
-        first, second = shares if self.recipe.order == 1 else map(math.sqrt, shares)
-        return level / first, level / second
+        return split_levels(level, self.recipe.split, self.recipe.order)
 
     def loss(self, level: float) -> Loss:
-        """The two stages together; Gaussians compose to a Gaussian, exactly."""
-        first, second = self.levels(level)
-        if self.recipe.order == 1:
-            return Composed([Laplace(1.0, first), Laplace(1.0, second)])
-        return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
+        """The two stages together."""
+        return split_loss(*self.levels(level), self.recipe.order)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
         """The published numbers, one row of ``dimension`` of them per record, in weighted units.
@@ -134,13 +147,8 @@ class PreparedComponents:
     def facts(self, level: float, stage: PreparedSketch) -> Facts:
         """What the manifest says of a run at this level with this second stage: functions of what is published."""
         first, second = self.levels(level)
-        facts, scale = stage.facts(second), self.moment.scale(first) * self.moment.unit
-        moments = {
-            "sensitivity": self.moment.sensitivity * self.moment.unit,
-            "scale": scale,
-            "standard_deviation": scale * (math.sqrt(2) if self.recipe.noise == "laplace" else 1.0),
-        }
-        own = {"name": "components", "split": self.recipe.split, "moments": moments}
+        facts = stage.facts(second)
+        own = {"name": "components", "split": self.recipe.split, "moments": self.moment.noise_facts(first)}
         return facts | {"kind": "components", "mechanism": facts["mechanism"] | own}
 
 

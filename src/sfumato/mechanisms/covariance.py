@@ -27,16 +27,16 @@ import numpy as np
 import scipy
 
 from sfumato import check
-from sfumato.errors import ParameterError, ReleaseError
+from sfumato.errors import ParameterError
 from sfumato.estimation import covariances
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import Published, check_noise
+from sfumato.mechanisms.base import Prepared, Published, Recipe, check_noise, idealized, noise_loss, public_rows
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats
 from sfumato.privacy.calibration import replaced_guess
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import ChiSquare, Composed, Gaussian, Laplace, Loss
+from sfumato.privacy.losses import ChiSquare, Composed, Laplace, Loss
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -49,7 +49,7 @@ _GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Covariance:
+class Covariance(Recipe):
     """The recipe: sums of squares and products of the columns, with noise, or a Gaussian sketch of them.
 
     centred : about the mean of the rows; otherwise about the middle of their bounds, which is public and costs nothing.
@@ -68,6 +68,11 @@ class Covariance:
             check.whole(1, rows=self.rows)
             if self.noise != "sketch":
                 raise ParameterError(f"rows are those of a sketch, got rows={self.rows} with noise={self.noise!r}")
+
+    @property
+    def width(self) -> int | None:
+        """How many rows a sketch has."""
+        return self.rows
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedCovariance | PreparedScatterSketch":
         """Compute what one unit can move, before any data is read."""
@@ -109,20 +114,11 @@ def _check_sketch(guarantee: Guarantee) -> None:
         )
 
 
-def _records(count: int, guarantee: Guarantee) -> int | None:
-    """The number of rows if it is public; there must be some, then."""
-    if guarantee.neighbours == "add-remove":
-        return None
-    if count == 0:
-        raise ReleaseError("the data have no rows, so there is nothing to release")
-    return count
-
-
 # ---- noise on the triangle ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedCovariance:
+class PreparedCovariance(Prepared):
     """A triangle whose sensitivity is known; level = noise scale over sensitivity."""
 
     recipe: Covariance
@@ -130,9 +126,14 @@ class PreparedCovariance:
     guarantee: Guarantee
     moment: SecondMoment
 
+    @property
+    def settings(self) -> dict[str, str | int | None]:
+        """The noise."""
+        return {"noise": self.recipe.noise}
+
     def loss(self, level: float) -> Loss:
         """That of the noise."""
-        return Laplace(1.0, level) if self.moment.order == 1 else Gaussian(1.0, level)
+        return noise_loss(self.moment.order, level)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
         """The published triangle in weighted units, as one column; the rows are read once.
@@ -141,14 +142,13 @@ class PreparedCovariance:
         """
         moment, scale = self.moment, self.moment.checked_scale(level)
         exact = moment.exact(rows)
-        facts = self.facts(level, _records(_count(exact, moment.grid), self.guarantee))
+        facts = self.facts(level, public_rows(_count(exact, moment.grid), self.guarantee))
         values = moment.protected(exact, scale, secret) * moment.unit
         return Published(facts, ("value",), iter([values[None]]), by_record=False)
 
     def facts(self, level: float, records: int | None) -> Facts:
         """What the manifest says of a run; it has no number of rows where that is protected."""
         moment = self.moment
-        scale = moment.scale(level) * moment.unit
         mechanism = {
             "name": "covariance",
             "noise": self.recipe.noise,
@@ -156,9 +156,7 @@ class PreparedCovariance:
             "columns": moment.grid.half.size,
             "longest": moment.grid.longest(2) * moment.grid.step,
             "anchor": moment.grid.anchor * moment.grid.step,
-            "sensitivity": moment.sensitivity * moment.unit,
-            "scale": scale,
-            "standard_deviation": scale * (math.sqrt(2) if moment.order == 1 else 1.0),
+            **moment.noise_facts(level),
         }
         on_grid = {"input_bits": moment.grid.column_bits, "shift": moment.shift, "unit": moment.unit}
         return {"kind": "covariance", "mechanism": mechanism, "lattice": on_grid, "rows": records}
@@ -189,7 +187,7 @@ class Beside(Composed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedScatterSketch:
+class PreparedScatterSketch(Prepared):
     """A sketch of rows in a ball of radius R; level = ridge / R^2."""
 
     recipe: Covariance
@@ -197,6 +195,11 @@ class PreparedScatterSketch:
     guarantee: Guarantee
     grid: CentredGrid
     draws: int
+
+    @property
+    def settings(self) -> dict[str, str | int | None]:
+        """The noise, and how many rows are drawn."""
+        return {"noise": self.recipe.noise, "rows": self.draws}
 
     @property
     def longest(self) -> float:
@@ -242,7 +245,7 @@ class PreparedScatterSketch:
         moment = SecondMoment(self.grid, self.guarantee, 2, 0.0, centred=True)
         exact = moment.exact(rows)
         count = _count(exact, self.grid)
-        facts = self.facts(level, _records(count, self.guarantee))
+        facts = self.facts(level, public_rows(count, self.guarantee))
         words = secret.words(
             f"scatter sketch {self.recipe!r} {self.guarantee!r} {level.hex()}", self.schema.digest, *exact.halves
         )
@@ -274,15 +277,11 @@ class PreparedScatterSketch:
         if self.counted:
             mechanism["count_scale"] = self._count_scale
         unit = 2.0 ** math.floor(math.log2(ridge) / 2 - _GRID_BITS)
-        idealized = (
-            "numerics are idealized: the guarantee is proved for real numbers, and the Gaussian rows were computed in "
-            f"doubles; what is published was rounded to multiples of {unit!r}"
-        )
         return {
             "kind": "covariance",
             "mechanism": mechanism,
             "lattice": {"input_bits": self.grid.column_bits, "shift": 0, "unit": unit},
             "rows": records,
             "numerics": "idealized",
-            "warnings": [idealized],
+            "warnings": [idealized(unit)],
         }

@@ -21,15 +21,24 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation import distance_matrix
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
-from sfumato.mechanisms.sketch import Noise, effective_change
+from sfumato.mechanisms.base import (
+    Noise,
+    Prepared,
+    Published,
+    Recipe,
+    check_noise,
+    check_scale,
+    check_shows_rows,
+    noise_facts,
+    noise_loss,
+    order_of,
+)
+from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import Order
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Floats, Order
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import Gaussian, Laplace, Loss
+from sfumato.privacy.losses import Loss
 from sfumato.projection.lattice_projection import check_steps
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -42,7 +51,7 @@ _NARROWEST = 1e-100  # widths beyond this, or its reciprocal, could overflow or 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyDistances:
+class NoisyDistances(Recipe):
     """The recipe: the squared distances between all pairs of records, with noise on each."""
 
     noise: Noise = "gaussian"
@@ -53,7 +62,7 @@ class NoisyDistances:
     @property
     def order(self) -> Order:
         """The norm that the noise protects against."""
-        return 1 if self.noise == "laplace" else 2
+        return order_of(self.noise)
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedDistances":
         """Compute what one unit can move, before any data is read."""
@@ -146,7 +155,7 @@ def _farther(reach: float, diameter: float, box: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedDistances:
+class PreparedDistances(Prepared):
     """Noisy distances whose sensitivities are known for any number of rows; level = noise scale over sensitivity.
 
     ``moves``: how far one entry moves, in squared steps of the grid, if one of its rows moves, and if both do.
@@ -158,9 +167,14 @@ class PreparedDistances:
     grid: SquareGrid
     moves: tuple[int, int]
 
+    @property
+    def settings(self) -> dict[str, str | int | None]:
+        """The noise."""
+        return {"noise": self.recipe.noise}
+
     def loss(self, level: float) -> Loss:
         """The loss of a run with noise scale level * sensitivity."""
-        return Laplace(1.0, level) if self.recipe.order == 1 else Gaussian(1.0, level)
+        return noise_loss(self.recipe.order, level)
 
     def moved(self, rows: int) -> tuple[int, int]:
         """How many entries have one row, and how many have both rows, among the g of one person: g(n-g), g(g-1)/2."""
@@ -200,18 +214,12 @@ class PreparedDistances:
 
     def facts(self, level: float, rows: int) -> Facts:
         """What the manifest says of a run at this level on that many rows, in squared weighted units."""
-        unit, laplace = self.unit(rows), self.recipe.noise == "laplace"
-        scale = self.scale(level, rows) * unit
+        unit = self.unit(rows)
+        noisy = noise_facts(self.recipe.order, self.sensitivity(rows) * unit, self.scale(level, rows) * unit)
         return {
             "kind": "distances",
             "rows": rows,
-            "mechanism": {
-                "name": "distances",
-                "noise": self.recipe.noise,
-                "sensitivity": self.sensitivity(rows) * unit,
-                "scale": scale,
-                "standard_deviation": scale * (math.sqrt(2) if laplace else 1.0),
-            },
+            "mechanism": {"name": "distances", "noise": self.recipe.noise, **noisy},
             "lattice": {"input_bits": self.grid.bits, "shift": self.shift(rows), "unit": unit},
         }
 
@@ -225,11 +233,7 @@ class PreparedDistances:
         table = self._gather(rows)
         count = table.shape[1]
         scale = self.scale(level, count)
-        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
-            raise ParameterError(
-                f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
-                "which no grid here can hold: choose an epsilon between 1e-5 and 1e9"
-            )
+        check_scale(self.guarantee, scale, level)
         blocks = self._blocks(table, scale, secret)
         return Published(self.facts(level, count), ("squared_distance",), blocks, by_record=False)
 

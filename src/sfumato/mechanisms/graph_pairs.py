@@ -12,7 +12,6 @@ mixture of those for 0 and 1. All n (n - 1) / 2 pairs are published, so only n i
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +19,28 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import FROM_DATA, Published, check_noise
-from sfumato.mechanisms.graph_sketch import check_edges, check_vertices
+from sfumato.mechanisms.base import (
+    FROM_DATA,
+    Noise,
+    Published,
+    Recipe,
+    check_noise,
+    check_scale,
+    noise_facts,
+    noise_loss,
+    order_of,
+)
+from sfumato.mechanisms.graph_sketch import PreparedGraph, check_edges, check_vertices
 from sfumato.numerics.lattice import INPUT_BITS
 from sfumato.numerics.types import Integers
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import Gaussian, Laplace, Loss, Response
-from sfumato.randomness import noise, randomized_choice
+from sfumato.privacy.losses import Loss, Response
+from sfumato.randomness import randomized_choice
 from sfumato.randomness.secret import Secret
 from sfumato.tables import edges
 from sfumato.tables.blocks import Rows
 from sfumato.tables.edges import Graph, gather
 from sfumato.tables.schema import Schema
-
-Noise = Literal["laplace", "gaussian"]
 
 LARGEST_VERTICES = 1 << 13
 _BLOCK = 1 << 18  # pairs at a time
@@ -74,7 +81,7 @@ def _warnings(graph: Graph) -> Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeNoise:
+class EdgeNoise(Recipe):
     """The recipe: exact noise on the weight of every pair. ``vertices``: how many there are, which is public."""
 
     noise: Noise = "laplace"
@@ -92,29 +99,25 @@ class EdgeNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedEdgeNoise:
+class PreparedEdgeNoise(PreparedGraph):
     """Noise on every pair, before calibration; level = noise scale over 1, the most that one edge's weight moves."""
 
     recipe: EdgeNoise
     guarantee: Guarantee
 
     @property
-    def schema(self) -> None:
-        """A graph has no columns."""
-        return
+    def settings(self) -> dict[str, str | int | None]:
+        """Noise and vertices."""
+        return {"noise": self.recipe.noise, "vertices": self.recipe.vertices}
 
     def loss(self, level: float) -> Loss:
         """One number moves by at most 1."""
-        return Laplace(1.0, level) if self.recipe.noise == "laplace" else Gaussian(1.0, level)
+        return noise_loss(order_of(self.recipe.noise), level)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
         """The noisy weights of all pairs. Guarantee: as stated at the top; weights are clipped here."""
         scale = level * 2.0**INPUT_BITS  # a product with a power of two is exact
-        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
-            raise ParameterError(
-                f"epsilon={self.guarantee.epsilon!r} asks for noise that no grid here can hold: "
-                "choose an epsilon between 1e-5 and 1e8"
-            )
+        check_scale(self.guarantee, scale, level, "between 1e-5 and 1e8")
         graph = _gathered(rows, self.recipe.vertices)
         return Published(self.facts(level, graph), ("weight",), self._blocks(graph, scale, secret), by_record=False)
 
@@ -128,17 +131,16 @@ class PreparedEdgeNoise:
 
     def facts(self, level: float, graph: Graph) -> Facts:
         """What the manifest says of a run at this level."""
-        root = np.sqrt(2.0) if self.recipe.noise == "laplace" else 1.0
-        mechanism = {"name": "graph-noise", "noise": self.recipe.noise, "sensitivity": 1.0, "scale": level}
+        noisy = noise_facts(order_of(self.recipe.noise), 1.0, level)
         return {
             "kind": "graph-noise",
-            "mechanism": mechanism | {"standard_deviation": float(level * root)},
+            "mechanism": {"name": "graph-noise", "noise": self.recipe.noise, **noisy},
             "lattice": {"input_bits": INPUT_BITS, "shift": 0, "unit": _STEP},
         } | _warnings(graph)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeResponse:
+class EdgeResponse(Recipe):
     """The recipe: a randomized answer on every pair.
 
     weighted : whether weights are estimated: each is rounded to 0 or 1 at random, 1 with the weight as its probability.
@@ -161,16 +163,16 @@ class EdgeResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedEdgeResponse:
+class PreparedEdgeResponse(PreparedGraph):
     """A response on every pair, before calibration; level = 1 / epsilon of one answer."""
 
     recipe: EdgeResponse
     guarantee: Guarantee
 
     @property
-    def schema(self) -> None:
-        """A graph has no columns."""
-        return
+    def settings(self) -> dict[str, str | int | None]:
+        """The vertices."""
+        return {"vertices": self.recipe.vertices}
 
     def loss(self, level: float) -> Loss:
         """One answer out of two."""

@@ -26,7 +26,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation import cuts
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import FROM_DATA, Published
+from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe, idealized
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Loss
@@ -68,8 +68,19 @@ def rows_for(distortion: float, failure_probability: float) -> int:
     return math.ceil(8 * math.log(2 / failure_probability) / distortion**2)
 
 
+class PreparedGraph(Prepared):
+    """A mechanism on graphs, which have no columns."""
+
+    __slots__ = ()
+
+    @property
+    def schema(self) -> None:
+        """A graph has none."""
+        return
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphSketch:
+class GraphSketch(Recipe):
     """The recipe: Gaussian rows that know the weight of every cut; as many as given, or as an accuracy needs.
 
     rows                : how many Gaussian rows are published; r times as many numbers as there are vertices.
@@ -94,6 +105,11 @@ class GraphSketch:
         check.whole(1, rows=self.rows)
         check.between(1, 1 << 20, rows=self.rows)
         check_vertices(self.vertices)
+
+    @property
+    def width(self) -> int:
+        """How many numbers each vertex becomes."""
+        return self.height
 
     @property
     def height(self) -> int:
@@ -122,7 +138,7 @@ def _check_size(rows: int, vertices: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedGraphSketch:
+class PreparedGraphSketch(PreparedGraph):
     """A sketch before calibration; level = 1 / s, the inverse of what one edge may count for in the rows' law.
 
     The ridge w = 2 / (s + 2/n) follows from it once n is known, so calibration needs no data even where n comes from
@@ -133,9 +149,9 @@ class PreparedGraphSketch:
     guarantee: Guarantee
 
     @property
-    def schema(self) -> None:
-        """A graph has no columns."""
-        return
+    def settings(self) -> dict[str, str | int | None]:
+        """Rows and vertices."""
+        return {"rows": self.recipe.height, "vertices": self.recipe.vertices}
 
     def loss(self, level: float) -> Loss:
         """Adding or removing vv' with v' S^-1 v <= 1 / level, in the worse direction."""
@@ -176,10 +192,6 @@ class PreparedGraphSketch:
         """What the manifest says of a run at this level."""
         weight = self.ridge(level, graph.vertices)
         grid = 2.0 ** math.floor(math.log2(weight) / 2 - _GRID_BITS)
-        idealized = (
-            "numerics are idealized: the guarantee is proved for real numbers, and the Gaussian rows were computed in "
-            f"doubles; what is published was rounded to multiples of {grid!r}"
-        )
         return {
             "kind": "graph-sketch",
             "mechanism": {
@@ -191,7 +203,7 @@ class PreparedGraphSketch:
             },
             "rows": graph.vertices,
             "numerics": "idealized",
-            "warnings": [idealized, *_little(weight / graph.vertices), *([FROM_DATA] if graph.from_data else [])],
+            "warnings": [idealized(grid), *_little(weight / graph.vertices), *([FROM_DATA] if graph.from_data else [])],
         }
 
 

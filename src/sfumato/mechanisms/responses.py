@@ -27,7 +27,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation import response_law
 from sfumato.estimation.response_law import Answer, Channel
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import Published, check_shows_rows
+from sfumato.mechanisms.base import Prepared, Published, Recipe, check_shows_rows
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss, Pure, Response, Responses
 from sfumato.randomness import randomized_choice
@@ -41,7 +41,7 @@ _COMPOSED = 4096  # values beyond which the pure epsilons are added up: exact co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(Recipe):
     """The recipe: flags and categories, each the truth or, with a known probability, another answer.
 
     It has no options: the schema and the guarantee settle everything.
@@ -108,7 +108,7 @@ def response_loss(epsilon: float, changed: tuple[int, ...], group: int = 1) -> L
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedResponses:
+class PreparedResponses(Prepared):
     """Randomized response whose columns are known; level = 1 / epsilon0, epsilon0 the epsilon of each value.
 
     ``changed`` holds, for each value that one unit may change in one row, how many answers it has.

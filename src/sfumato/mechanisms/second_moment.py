@@ -26,16 +26,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
 from sfumato.estimation import covariances
+from sfumato.fileformat.manifest import Facts
+from sfumato.mechanisms.base import check_scale, noise_facts
 from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import Order, coarsened_sensitivity
-from sfumato.numerics.types import Floats, Integers
+from sfumato.numerics.lattice import coarsened_sensitivity
+from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.lattice_projection import Runs, check_steps, check_widths
 from sfumato.projection.moment_grid import MomentGrid
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -346,12 +346,13 @@ class SecondMoment:
     def checked_scale(self, level: float) -> float:
         """The scale of the noise in steps; refuses what cannot be drawn."""
         scale = self.scale(level)
-        if not 2 * noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
-            raise ParameterError(
-                f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise on the second "
-                f"moment of {self.dim} columns, which no grid here can hold: choose an epsilon nearer to 1"
-            )
+        advice = f"nearer to 1 for the second moment of {self.dim} columns"
+        check_scale(self.guarantee, scale, level, advice, room=(2, 1))
         return scale
+
+    def noise_facts(self, level: float) -> Facts:
+        """Sensitivity, scale and standard deviation of the noise at this level, in squared weighted units."""
+        return noise_facts(self.order, self.sensitivity * self.unit, self.scale(level) * self.unit)
 
     def protected(self, exact: lattice.Total, scale: float, secret: Secret) -> Integers:
         """What is published of the triangle, coarsened, with noise of this scale."""

@@ -23,27 +23,36 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import MOST_NUMBERS, Facts
-from sfumato.mechanisms.base import Published, check_noise, check_shows_rows
+from sfumato.mechanisms.base import (
+    Noise,
+    Prepared,
+    Published,
+    Recipe,
+    check_noise,
+    check_scale,
+    check_shows_rows,
+    noise_facts,
+    noise_loss,
+    order_of,
+)
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import InputGrid, Order, coarsened_sensitivity, doubles
-from sfumato.numerics.types import Floats
+from sfumato.numerics.lattice import InputGrid, coarsened_sensitivity, doubles
+from sfumato.numerics.types import Floats, Order
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Gaussian, Laplace, Loss
+from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Loss
 from sfumato.projection.lattice_projection import LatticeProjection
 from sfumato.projection.projection import Family, Given, Projection
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Piecewise, Rows
 from sfumato.tables.schema import Schema
 
-Noise = Literal["laplace", "gaussian"]
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid
 _DRAWN = 1 << 18  # noises at a time
 _SINGLE = 12  # numbers up to 2^12 noise scales are published in single precision: it errs by 2^-12 of the scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sketch:
+class Sketch(Recipe):
     """The recipe: every record becomes a few noisy numbers that keep the distances between records.
 
     dimension  : how many numbers each record becomes; left out, as many as it has encoded columns.
@@ -70,6 +79,11 @@ class Sketch:
             raise ParameterError(f"projection={self.projection!r} needs a dimension, got dimension=None")
 
     @property
+    def width(self) -> int | None:
+        """How many numbers each record becomes."""
+        return self.dimension
+
+    @property
     def family(self) -> Family:
         """The projection's family, which is never missing once the recipe exists."""
         assert self.projection is not None
@@ -78,7 +92,7 @@ class Sketch:
     @property
     def order(self) -> Order:
         """The norm that the noise protects against."""
-        return 1 if self.noise == "laplace" else 2
+        return order_of(self.noise)
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
         """Draw the projection and compute what one unit can move, before any data is read."""
@@ -160,7 +174,7 @@ def _input_bits(dim: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedSketch:
+class PreparedSketch(Prepared):
     """A sketch whose projection is drawn and whose sensitivities are known; level = noise scale over sensitivity.
 
     For a fresh projection, level = noise scale over the radius of the change. ``reach`` is either, in units of the
@@ -177,6 +191,11 @@ class PreparedSketch:
     def dimension(self) -> int:
         """How many numbers each record becomes."""
         return self.projection.dim_out
+
+    @property
+    def settings(self) -> dict[str, str | int | None]:
+        """Projection, numbers of each record, and noise."""
+        return {"projection": self.recipe.family, "dimension": self.dimension, "noise": self.recipe.noise}
 
     @property
     def order(self) -> Order:
@@ -209,7 +228,7 @@ class PreparedSketch:
     def loss(self, level: float) -> Loss:
         """The loss of a run with noise scale level * sensitivity."""
         if not self.fresh:
-            return Laplace(1.0, level) if self.order == 1 else Gaussian(1.0, level)
+            return noise_loss(self.order, level)
         # The loss averages over draws of P, so nothing in it may depend on the draw: with sensitivity >= 2^22 steps
         # (or no coarsening at all) the coarsening adds at most sqrt(k) steps.
         rounding = (self.projection.rounding_beforehand + math.sqrt(self.dimension) * 2.0**-_STEPS) * (1 + 1e-12)
@@ -231,11 +250,7 @@ class PreparedSketch:
         Guarantee: as stated at the top, at the loss of ``level``. Every block is clipped here, whatever came in.
         """
         scale = self.scale(level)
-        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE:
-            raise ParameterError(
-                f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
-                "which no grid here can hold: choose an epsilon between 1e-5 and 1e9"
-            )
+        check_scale(self.guarantee, scale, level)
         parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
         integers = _exact_rows(self.schema, self.projection, self.shift)
         unit, offset, precision = self.unit, self.offset[:, None], self.precision(level)
@@ -262,7 +277,7 @@ class PreparedSketch:
 
     def facts(self, level: float) -> Facts:
         """What the manifest says of a run at this level."""
-        noise, scale, drawn = self.recipe.noise, self.scale(level) * self.unit, self.projection.projection
+        drawn, noisy = self.projection.projection, self.noise_facts(level)
         projection: Facts = {"family": drawn.family, "dim_in": drawn.dim_in, "dim_out": self.dimension}
         projection |= {"published": self.recipe.publish_projection}
         if self.recipe.publish_projection and self.recipe.seed is not None:
@@ -272,10 +287,9 @@ class PreparedSketch:
             "kind": "sketch",
             "mechanism": {
                 "name": "sketch",
-                "noise": noise,
-                "radius" if self.fresh else "sensitivity": self.sensitivity * self.unit,
-                "scale": scale,
-                "standard_deviation": scale * (math.sqrt(2) if noise == "laplace" else 1.0),
+                "noise": self.recipe.noise,
+                **({"radius": noisy.pop("sensitivity")} if self.fresh else {}),
+                **noisy,
             },
             "projection": projection,
             "lattice": {
@@ -286,6 +300,10 @@ class PreparedSketch:
                 "numbers": self.precision(level),
             },
         }
+
+    def noise_facts(self, level: float) -> Facts:
+        """Sensitivity, scale and standard deviation of the noise at this level, in weighted units."""
+        return noise_facts(self.order, self.sensitivity * self.unit, self.scale(level) * self.unit)
 
     def precision(self, level: float) -> Literal["float32", "float64"]:
         """The type of the published numbers: single precision where its error vanishes in the noise.

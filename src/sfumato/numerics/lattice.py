@@ -9,17 +9,16 @@ Blocks are columns-first: shape (dim, rows), one contiguous run per column, as A
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError, RangeError
-from sfumato.numerics.types import Floats, Integers
+from sfumato.numerics.types import Floats, Integers, Order
 
 Matrix: TypeAlias = Any  # a dense array of doubles or a scipy.sparse.csr_array
-Order = Literal[1, 2]  # of a norm
 
 INPUT_BITS = 20
 PROJECTION_BITS = 21

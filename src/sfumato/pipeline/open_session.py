@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sfumato.answering.base import Answered, Live
+from sfumato.answering.base import Answered, Live, OpenMechanism
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import RANDOMNESS, Facts
 from sfumato.fileformat.reader import digest
@@ -87,21 +87,6 @@ def fingerprint(histogram: SyntheticHistogram) -> str:
     return hashlib.sha256(np.ascontiguousarray(histogram.weights, "<f8").tobytes()).hexdigest()
 
 
-class Asked(Protocol):
-    """A mechanism that has read its rows and answers questions about the cells of a domain."""
-
-    rows: int
-
-    @property
-    def remaining(self) -> int:
-        """How many more questions can be measured."""
-        ...
-
-    def ask(self, query: ArrayLike) -> Answered:
-        """The answer to one, or ExhaustedError."""
-        ...
-
-
 class Opened(Live):
     """An open session: ask, then close. Made by ``Session.open``; also a context that closes itself.
 
@@ -109,9 +94,12 @@ class Opened(Live):
     copy of it.
     """
 
-    def __init__(self, asked: Asked, domain: Domain, schema: Schema, guarantee: Guarantee, charge: Reservation) -> None:
+    def __init__(
+        self, mechanism: OpenMechanism, domain: Domain, schema: Schema, guarantee: Guarantee, charge: Reservation
+    ) -> None:
         super().__init__()
-        self._asked, self.domain, self.schema, self.guarantee, self.charge = asked, domain, schema, guarantee, charge
+        self._mechanism, self.domain, self.schema = mechanism, domain, schema
+        self.guarantee, self.charge = guarantee, charge
         self._told: list[tuple[str, float]] = []
         self.record: Facts | None = None
 
@@ -127,12 +115,12 @@ class Opened(Live):
     @property
     def left(self) -> int:
         """How many more questions can be measured; the others are answered from what is known."""
-        return self._asked.remaining
+        return self._mechanism.remaining
 
     @property
     def histogram(self) -> SyntheticHistogram | None:
         """What is known, for everyone, if the mechanism keeps a histogram."""
-        return getattr(self._asked, "histogram", None)
+        return self._mechanism.histogram
 
     def ask(self, query: str) -> Estimate:
         """The answer to one question, at no further cost.
@@ -145,16 +133,18 @@ class Opened(Live):
         with self.turn():
             if self.record is not None:
                 raise ParameterError("this session is closed: open another, at its own cost")
-            answered = self._asked.ask(cells)
+            answered = self._mechanism.ask(cells)
             assert answered.value is not None
             self._told.append((predicate.text, answered.value))
-        return _estimate(answered, float(self._asked.rows) if self.guarantee.neighbours == "replace" else 2.0**53)
+        rows = self._mechanism.rows
+        public = rows is not None and self.guarantee.neighbours == "replace"
+        return _estimate(answered, float(rows or 0) if public else 2.0**53)
 
     def close(self) -> Facts:
         """End the session: the ledger commits to a digest of all that was answered."""
         with self.turn():
             if self.record is None:
-                facts: Facts = {"name": type(self._asked).__name__, "rows": self._asked.rows}
+                facts: Facts = {"name": type(self._mechanism).__name__, "rows": self._mechanism.rows}
                 if self.histogram is not None:
                     facts |= {"histogram": fingerprint(self.histogram)}
                 record = sealed(self.guarantee, facts, self._told, self.charge)

@@ -20,9 +20,9 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Quote, Request
-from sfumato.mechanisms.base import CLASSES_SHOWN, FROM_DATA, Prepared, Published, Recipe
+from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe
 from sfumato.pipeline.charging import charged, record
-from sfumato.privacy.calibration import Calibrated, calibrate, least_epsilon
+from sfumato.privacy.calibration import Calibrated, calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
@@ -60,16 +60,16 @@ def release(
     key, account, worker = _key(secret), account_of(ledger), _engine(engine)
     beside = Path(tempfile.gettempdir()) / "sfumato"
     with worker.opened(data, beside) as still, ExitStack() as stack:
-        job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
-        rows = job.rows(ignore)
-        charge = stack.enter_context(job.charged(account))
-        published = job.run(rows, charge)
-        parts = list(with_ids(published.blocks, job.ids(published)))
+        planned = _PlannedRelease.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
+        rows = planned.rows(ignore)
+        charge = stack.enter_context(planned.charged(account))
+        published = planned.run(rows, charge)
+        parts = list(with_ids(published.blocks, planned.ids(published)))
         if not parts:
             raise ReleaseError("the data have no rows, so there is nothing to release")
         columns = np.concatenate([block for block, _ in parts], axis=1)
         ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
-        manifest = writer.seal(job.fields(published, columns.shape[1], charge) | {"files": {}})
+        manifest = writer.seal(planned.fields(published, columns.shape[1], charge) | {"files": {}})
         made = of_kind(manifest, columns.astype(kinds.memory_type(manifest), copy=False), published.matrix, ids)
         if charge is not None:
             charge.commit(manifest)
@@ -98,16 +98,16 @@ def release_to(  # noqa: PLR0913 - everything meets here
     if writer.any_hidden(Path(path).parent):
         leftovers.warn(Path(path).parent)
     with worker.opened(data, Path(path)) as still, ExitStack() as stack:
-        job = _Job.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
-        rows = job.rows(progress)
-        charge = stack.enter_context(job.charged(account))
+        planned = _PlannedRelease.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
+        rows = planned.rows(progress)
+        charge = stack.enter_context(planned.charged(account))
         announce, ready = ((lambda: None),) * 2 if charge is None else (charge.draw, charge.ready)
         folder = stack.enter_context(writer.new_folder(Path(path), ready))
-        published = job.run(rows, charge)
-        written = worker.write(folder, published.names, published.blocks, job.ids(published), announce)
+        published = planned.run(rows, charge)
+        written = worker.write(folder, published.names, published.blocks, planned.ids(published), announce)
         if published.matrix is not None:
             writer.write_projection(folder, published.matrix)
-        manifest = writer.finish(folder, job.fields(published, written.rows, charge), written.files)
+        manifest = writer.finish(folder, planned.fields(published, written.rows, charge), written.files)
     if charge is not None:
         record(charge, manifest, path)
     return manifest
@@ -130,8 +130,8 @@ def price(
 
 def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee) -> tuple[Prepared, Request]:
     """A release before it is made: the prepared mechanism, and what a ledger would be asked; nothing is read."""
-    job = _Job.of(data, schema, mechanism, guarantee, Secret.fresh(), Local(), source_of(data))
-    return job.calibrated.mechanism, job.request()
+    planned = _PlannedRelease.of(data, schema, mechanism, guarantee, Secret.fresh(), Local(), source_of(data))
+    return planned.calibrated.mechanism, planned.request()
 
 
 def source_of(data: Any) -> str:
@@ -152,7 +152,7 @@ def table_of(account: Account, table: Source, schema: Schema) -> Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Job:
+class _PlannedRelease:
     """A calibrated mechanism beside the table it will read: what both ways of releasing share."""
 
     recipe: Recipe
@@ -172,7 +172,7 @@ class _Job:
         secret: Secret,
         engine: Engine,
         origin: str,
-    ) -> "_Job":
+    ) -> "_PlannedRelease":
         if schema is None and guarantee.unit != "edge":
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
@@ -184,16 +184,13 @@ class _Job:
         return self.calibrated.mechanism.schema
 
     def request(self) -> Request:
-        """What a ledger needs to know; where a mechanism does not keep its claim, what it costs in truth."""
-        prepared, level, promise = self.calibrated.mechanism, self.calibrated.level, self.calibrated.guarantee
-        loss = getattr(prepared, "true_loss", prepared.loss)
-        if loss(level).delta(promise.epsilon) > promise.delta:
-            promise = replace(promise, epsilon=least_epsilon(loss(level), promise.delta))
+        """What a ledger needs to know."""
+        prepared, level = self.calibrated.mechanism, self.calibrated.level
         return Request(
             type(self.recipe).__name__,
-            promise,
-            loss(level),
-            lambda times: loss(level * times),
+            self.calibrated.guarantee,
+            prepared.loss(level),
+            lambda times: prepared.loss(level * times),
             1 if self.schema is None else sum(column.kind != "id" for column in self.schema.columns),
             schema_text(None if self.schema is None else self.schema.to_dict()),
             self.origin,
@@ -204,14 +201,13 @@ class _Job:
         """What of the release no guarantee covers, as far as it is known before a row is read."""
         if self.schema is not None and self.schema.bounds_from_data:
             yield FROM_BOUNDS
-        if getattr(self.recipe, "counts", "private") == "public":
-            yield CLASSES_SHOWN
+        yield from self.recipe.not_covered
         if isinstance(self.source, EdgeRows):
-            vertices = getattr(self.recipe, "vertices", None) or self.source.vertices
+            vertices = self.recipe.vertices or self.source.vertices
             if self.source.from_data or vertices is None:
                 yield FROM_DATA
 
-    def of_part(self, account: Account | None) -> "_Job":
+    def of_part(self, account: Account | None) -> "_PlannedRelease":
         """The same with the records of the account's part only: what is charged to a part reads no other."""
         if account is None or account.part is None:
             return self
@@ -241,7 +237,7 @@ class _Job:
                 return replace(self.source, progress=progress)
             return self.engine.rows(self.source.blocks, progress)
         assert self.schema is not None
-        width = getattr(self.calibrated.mechanism, "dimension", 1)
+        width = self.calibrated.mechanism.dimension
         blocks = Blocks.of(self.source, self.schema, width=width, memory=self.engine.memory)
         return self.engine.rows(blocks, progress)
 

@@ -16,7 +16,7 @@ row is read for it.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import check
-from sfumato.answering.base import check_counts, count_move
+from sfumato.answering.base import PreparedAnswers, check_counts, count_move
 from sfumato.answering.median import Median
 from sfumato.answering.multiplicative_weights import Weights
-from sfumato.answering.mwem import MWEM
+from sfumato.answering.mwem import MWEM, PreparedMWEM
 from sfumato.answering.workload import check_room, questions
 from sfumato.engines.local import LocalRows
 from sfumato.errors import BudgetError, LedgerError, ParameterError
@@ -41,7 +41,7 @@ from sfumato.pipeline.charging import charged
 from sfumato.pipeline.open_session import Answer, Opened, fingerprint, remaining, sealed
 from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, source_of, table_of
 from sfumato.privacy import composition
-from sfumato.privacy.calibration import calibrate
+from sfumato.privacy.calibration import Family, calibrate
 from sfumato.privacy.guarantee import Guarantee, Neighbours
 from sfumato.privacy.losses import Composed, Laplace, Loss
 from sfumato.queries.domain import Domain
@@ -206,11 +206,12 @@ class Session:
         """
         domain = self._domain(queries, columns, bins)
         recipe = _recipe(method, len(queries), domain, updates)
-        job = self._job(recipe, domain, self._promise(epsilon, delta))
-        with charged(self.account, job.request) as charge:
+        prepared = recipe.prepare(domain, self._promise(epsilon, delta))
+        level, request = self._whole(type(recipe).__name__, prepared)
+        with charged(self.account, request) as charge:
             secret = Secret.fresh().announced(charge.draw)
-            started = job.prepared.start(self._rows(domain.schema), job.level, secret)
-        return Opened(started, domain, self.schema, job.guarantee, charge)
+            started = prepared.start(self._rows(domain.schema), level, secret)
+        return Opened(started, domain, self.schema, prepared.guarantee, charge)
 
     def synthesise(
         self, queries: Sequence[str], *, epsilon: float, delta: float = 0.0, updates: int | None = None
@@ -222,13 +223,14 @@ class Session:
         """
         predicates, domain = self._parsed(queries), self._domain(queries, None, None)
         recipe = self._mwem(queries, domain, updates)
-        job = self._job(recipe, domain, self._promise(epsilon, delta))
-        with charged(self.account, job.request) as charge:
+        prepared = recipe.prepare(domain, self._promise(epsilon, delta))
+        level, request = self._whole(type(recipe).__name__, prepared)
+        with charged(self.account, request) as charge:
             secret = Secret.fresh().announced(charge.draw)
-            made = job.prepared.run(self._rows(domain.schema), job.level, secret).histogram
+            made = prepared.run(self._rows(domain.schema), level, secret).histogram
             answers = [(p.text, made.answer(domain.mask(p))) for p in predicates]
             facts = {"name": "MWEM", "rounds": recipe.rounds, "histogram": fingerprint(made)}
-            record = sealed(job.guarantee, facts, answers, charge)
+            record = sealed(prepared.guarantee, facts, answers, charge)
             charge.commit(record)
         return made, record
 
@@ -248,7 +250,8 @@ class Session:
             recipe: MWEM | Weights | Median = self._mwem(queries, domain, updates)
         else:
             recipe = _recipe(method, len(queries), domain, updates)
-        return self.account.price(self._job(recipe, domain, self._promise(epsilon, delta)).request)
+        prepared = recipe.prepare(domain, self._promise(epsilon, delta))
+        return self.account.price(self._whole(type(recipe).__name__, prepared)[1])
 
     def _mwem(self, queries: Sequence[str], domain: Domain, updates: int | None) -> MWEM:
         check_room(len(queries), domain)
@@ -274,25 +277,13 @@ class Session:
         small = Schema(tuple(c for c in self.schema.data_columns if columns is None or c.name in columns))
         return Domain.of(small, columns, bins)
 
-    def _job(self, recipe: Weights | Median | MWEM, domain: Domain, guarantee: Guarantee) -> "_Job":
-        """A mechanism at its level, and what the ledger is asked for."""
-        prepared = recipe.prepare(domain, guarantee)
-        level = _level(prepared, guarantee)
-        request = self._request(type(recipe).__name__, guarantee, lambda times: prepared.loss(level * times))
-        return _Job(prepared, level, guarantee, request)
+    def _whole(self, name: str, prepared: PreparedAnswers | PreparedMWEM) -> tuple[float, Request]:
+        """The level of a mechanism that is charged whole, and what the ledger is asked for."""
+        level = _level(prepared, prepared.guarantee)
+        return level, self._request(name, prepared.guarantee, lambda times: prepared.loss(level * times))
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A prepared mechanism that is charged whole."""
-
-    prepared: Any
-    level: float
-    guarantee: Guarantee
-    request: Request
-
-
-def _level(prepared: Any, guarantee: Guarantee) -> float:
+def _level(prepared: Family, guarantee: Guarantee) -> float:
     """A level that keeps the promise, checked; where it is pure, a little above 1 / epsilon, without a search."""
     near = (1 + 2.0**-40) / guarantee.epsilon
     if guarantee.delta == 0 and prepared.loss(near).delta(guarantee.epsilon) == 0:

@@ -54,11 +54,6 @@ def sketch_ridge(vertices: int, rows: int, epsilon: float, delta: float) -> floa
     return cuts.ridge(1 / level, vertices)
 
 
-def published_ridge(rows: int, epsilon: float, delta: float) -> float:
-    """The weight that Blocki et al. 2012, Algorithm 1 asks for, to compare with: 55 to 96 times ours."""
-    return math.sqrt(32 * rows * math.log(2 / delta)) / epsilon * math.log(4 * rows / delta)
-
-
 def sketch_variance(question: CutQuestion, rows: int, epsilon: float, delta: float) -> float:
     """Variance of the cut from a sketch."""
     n, weight = question.vertices, sketch_ridge(question.vertices, rows, epsilon, delta)

@@ -12,10 +12,11 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.response_law import Answer, Between, Channel, Questionnaire
 from sfumato.intervals import moments
 from sfumato.intervals.moments import Geometry, NoiseLaw
+from sfumato.mechanisms.base import Noise
 from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances
 from sfumato.mechanisms.responses import RandomizedResponse, response_loss
-from sfumato.mechanisms.sketch import Noise, Sketch, effective_change
-from sfumato.numerics.lattice import Order
+from sfumato.mechanisms.sketch import Sketch, effective_change
+from sfumato.numerics.types import Order
 from sfumato.planning import forecast
 from sfumato.planning.forecast import Shape
 from sfumato.planning.option import Option, Request

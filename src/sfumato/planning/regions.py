@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from sfumato import check
-from sfumato.intervals import moments
-from sfumato.intervals.moments import Geometry, NoiseLaw
 from sfumato.planning.option import Option
 from sfumato.planning.planner import Plan, plan
 from sfumato.privacy.calibration import least_epsilon
@@ -98,28 +95,12 @@ def rows_where_projection_wins(*, columns: int, distance: float, guarantee: Guar
     return max(2, 1 + math.ceil(max(ratios)))
 
 
-def as_published(distance: float, *, columns: int, rows: int, epsilon: float, dimension: int) -> float:
-    """The standard error of the paper's own projection: gaussian P, Lemma 2's noise at delta = 1/n."""
-    check.whole(2, rows=rows)
-    noise = NoiseLaw("gaussian", 4 / epsilon * math.sqrt(math.log(rows)))
-    return math.sqrt(moments.distance_variance(distance**2, noise, Geometry("gaussian", columns, dimension)))
-
-
 # ---- Figure 1 -------------------------------------------------------------------------------------------------------
 
 
 def feasible_epsilon(scale: float, delta: float) -> float:
     """The least epsilon that Gaussian noise of this scale gives at sensitivity 1: exact."""
     return least_epsilon(Gaussian(1.0, scale), delta)
-
-
-def published_epsilon(scale: float, delta: float) -> float:
-    """The least epsilon by Theorem 1, scale = sqrt(2 (ln(1/(2 delta)) + epsilon)) / epsilon, solved for epsilon.
-
-    Where delta >= 1/2 the theorem says nothing sensible; the logarithm is cut at 0 there.
-    """
-    log = max(0.0, math.log(1 / (2 * delta)))
-    return (1 + math.sqrt(1 + 2 * scale**2 * log)) / scale**2
 
 
 def facts(found: list[Region]) -> list[dict[str, object]]:

@@ -7,7 +7,6 @@ is narrowed is guided by the size of delta, which saves most of the evaluations;
 A mechanism whose loss takes a second to evaluate may offer a guess: a level close above it is checked first.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +28,13 @@ _CLOSE = 0.02  # a delta this close below the wanted one, as a logarithm, is clo
 
 class Family(Protocol):
     """What calibration needs of a mechanism."""
+
+    __slots__ = ()
+
+    @property
+    def guess(self) -> float | None:
+        """About the least level, where a search by itself would take long; it is checked. None: search."""
+        return None
 
     def loss(self, level: float) -> Loss:
         """The loss of a run at this level; it falls as the level grows."""
@@ -58,9 +64,9 @@ def calibrate(mechanism: F, guarantee: Guarantee) -> Calibrated[F]:
     Formal guarantee: the returned level satisfies mechanism.loss(level).delta(epsilon) <= delta, and delta() is
     itself never below the truth.
     """
-    guess = getattr(mechanism, "guess", None)
-    search = least_level if guess is None else functools.partial(near_level, guess=guess)
-    return Calibrated(mechanism, guarantee, search(mechanism.loss, guarantee.epsilon, guarantee.delta))
+    guess, terms = mechanism.guess, (mechanism.loss, guarantee.epsilon, guarantee.delta)
+    level = least_level(*terms) if guess is None else near_level(*terms, guess)
+    return Calibrated(mechanism, guarantee, level)
 
 
 def near_level(loss: Callable[[float], Loss], epsilon: float, delta: float, guess: float) -> float:

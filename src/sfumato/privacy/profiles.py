@@ -112,30 +112,6 @@ def responses(epsilon: float, *, response_epsilon: float, folds: tuple[tuple[int
     return 0.0 if response_epsilon * columns * (1 + 2.0**-50) <= epsilon else _bound(value)
 
 
-def classified(epsilon: float, *, positives: int, rate: float) -> float:
-    """Any number of yes-or-no answers in turn, each ``rate``-private by itself, until ``positives`` of them are yes.
-
-    Let h, h' be the chances of a yes under the two inputs, given what came before. A yes costs at most the rate. A no
-    costs u' - u with u = -ln(1 - h), u' = -ln(1 - h'), and u' <= R u, R = ln(1 + e^rate) / ln(1 + e^-rate): h' is at
-    most e^rate h and u' at most u + rate, and the ratio u'/u of either bound is largest where they meet, at
-    h = 1 / (1 + e^rate) (of the first it grows with h, term by term of the power series; of the second it falls). Under
-    the first input, a no is what an exponential clock survives that is set anew after each yes, so all u together are
-    at most a Gamma(positives) variable G. So the loss is at most positives * rate + (R - 1) G, and delta is at most
-    E (1 - e^(epsilon - loss))+ = Q(c, g) - e^(epsilon - c rate) R^-c Q(c, R g), g = (epsilon - c rate)+ / (R - 1), with
-    Q the upper regularised Gamma function. However many questions there are.
-    """
-
-    def value() -> arb:
-        a, c = arb(rate), arb(positives)
-        ratio = a.exp().log1p() / (-a).exp().log1p()
-        room = (arb(epsilon) - c * a).nonnegative_part()
-        g = room / (ratio - 1)
-        left = (arb(epsilon) - c * a - c * ratio.log()).exp()
-        return g.gamma_upper(c, regularized=1) - left * (ratio * g).gamma_upper(c, regularized=1)
-
-    return _bound(value)
-
-
 # How far into the tails the mixtures below are integrated, in standard deviations; what lies beyond is bounded and
 # added. It is below 2e-31, so the bound is sharp for every delta above 1e-19.
 _TAIL = 12

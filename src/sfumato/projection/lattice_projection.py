@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import Matrix, Order, Plain
+from sfumato.numerics.lattice import Matrix, Plain
 from sfumato.numerics.spectral_norm import norm_bound
-from sfumato.numerics.types import Floats, Integers
+from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Change
 
 Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category

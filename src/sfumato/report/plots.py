@@ -4,7 +4,6 @@ import html
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from sfumato.planning.per_record import Curve
 from sfumato.planning.planner import Plan
 from sfumato.planning.regions import (
     NAMES,
-    as_published,
     feasible_epsilon,
-    published_epsilon,
     region,
     rows_where_projection_wins,
 )
@@ -73,11 +70,6 @@ def draw_regions(path: str | Path, *, columns: int, rows: int, guarantee: Guaran
         found = [region(float(r), columns=columns, rows=rows, guarantee=guarantee) for r in distances]
         for name, colour in zip(NAMES, _COLOURS, strict=False):
             errors.plot(distances**2, [here.error(name) for here in found], color=colour, label=name)
-        for dimension, style in ((16, ":"), (256, "--")):
-            setting = partial(as_published, columns=columns, rows=rows, epsilon=guarantee.epsilon, dimension=dimension)
-            old = [setting(float(r)) for r in distances]
-            label = f"projection as published, k = {dimension}"
-            errors.plot(distances**2, old, color="#999999", linestyle=style, label=label)
         errors.plot(distances**2, distances**2, color="#000000", linewidth=0.8, label="the squared distance itself")
         errors.set(xscale="log", yscale="log", xlabel="squared distance", ylabel="standard error")
         errors.legend(fontsize=7, frameon=False)
@@ -88,15 +80,13 @@ def draw_regions(path: str | Path, *, columns: int, rows: int, guarantee: Guaran
 
 
 def draw_feasible(path: str | Path, scales: Sequence[float]) -> None:
-    """Figure 1 of Kenthapadi et al.: which (epsilon, delta) a scale of Gaussian noise gives, exact and as published."""
+    """Figure 1 of Kenthapadi et al., exactly: which (epsilon, delta) a scale of Gaussian noise gives."""
     deltas = np.geomspace(1e-9, 0.3, 60)
     with figure(path, "what Gaussian noise promises at sensitivity 1", (6.0, 4.4)) as picture:
         axes = picture.subplots()
         for scale, colour in zip(scales, _COLOURS, strict=False):
             exact = [feasible_epsilon(scale, float(d)) for d in deltas]
-            axes.plot(exact, deltas, color=colour, label=f"sigma = {scale:g}, exact")
-            old = [published_epsilon(scale, float(d)) for d in deltas]
-            axes.plot(old, deltas, color=colour, linestyle="--", label=f"sigma = {scale:g}, as published")
+            axes.plot(exact, deltas, color=colour, label=f"sigma = {scale:g}")
         axes.set(yscale="log", xlabel="epsilon", ylabel="delta", xlim=(0, None))
         axes.legend(fontsize=7, frameon=False)
 

@@ -47,7 +47,7 @@ def whole(fields: Form, name: str, default: int | None = None) -> int | None:
 def check_memory(recipe: Recipe, schema: Schema | None, memory: int = MEMORY) -> None:
     """Refuse, before anything is drawn or spent, a release that would need more memory than it may have."""
     columns = 1 if schema is None else schema.encoding.dim
-    width = getattr(recipe, "dimension", None) or getattr(recipe, "rows", None) or columns
+    width = recipe.width or columns
     sparse = isinstance(recipe, Sketch) and recipe.family in ("identity", "sparse")
     dense = isinstance(recipe, (Sketch, Covariance, Synthetic)) and not sparse
     if width * (_PER_COLUMN + dense * columns * _PER_ENTRY) > memory:

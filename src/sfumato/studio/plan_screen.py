@@ -199,7 +199,7 @@ def query(fields: Mapping[str, str], option: Option) -> str:
         made |= {"projection": option.family, "dimension": str(option.dimension)}
     elif isinstance(recipe, (GraphSketch, Covariance)) and recipe.rows is not None:
         made |= {"rows": str(recipe.rows)}
-    if getattr(recipe, "vertices", None) is not None:
+    if recipe.vertices is not None:
         made |= {"vertices": str(recipe.vertices)}
     return urlencode(kept | made)
 

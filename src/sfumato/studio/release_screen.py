@@ -75,11 +75,10 @@ FIELDS = (
 _PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
 _NOISES = ("laplace", "gaussian", "sketch")
 _HELD = {
-    "family": "Projection",
+    "projection": "Projection",
     "dimension": "Numbers each",
     "noise": "Noise",
     "rows": "Rows of the sketch",
-    "draws": "Rows of the sketch",
     "vertices": "Vertices",
     "label": "Label column",
 }
@@ -165,11 +164,10 @@ def order_of(studio: Studio, fields: Form) -> Order:
 
 def _held(kind: str, prepared: Prepared) -> dict[str, str]:
     """What is published, as the mechanism was prepared: what a form holds beside it plays no part."""
-    recipe = getattr(prepared, "recipe", None)
     told = {
-        words: f"{value:,}" if isinstance(value, int) else str(value)
-        for name, words in _HELD.items()
-        if (value := getattr(prepared, name, getattr(recipe, name, None)))
+        _HELD[name]: f"{value:,}" if isinstance(value, int) else str(value)
+        for name, value in prepared.settings.items()
+        if value is not None
     }
     return {"Mechanism": MECHANISMS[kind]} | told
 

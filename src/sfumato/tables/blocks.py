@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,16 @@ class Rows(Protocol):
 
         Without rows, what the function gives for an empty block. Raises RangeError if the total needs over 64 bits.
         """
+        ...
+
+
+@runtime_checkable
+class TableBlocks(Protocol):
+    """Rows of a table, as engines offer them: they are cut into blocks."""
+
+    @property
+    def blocks(self) -> "Blocks":
+        """Which."""
         ...
 
 

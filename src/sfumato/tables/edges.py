@@ -35,7 +35,7 @@ from sfumato.errors import ReleaseError, SchemaError
 from sfumato.numerics.lattice import INPUT_BITS, InputGrid, Total
 from sfumato.numerics.types import Floats, Integers
 from sfumato.tables import cells
-from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
+from sfumato.tables.blocks import Blocks, Progress, Rows, TableBlocks, ignore
 from sfumato.tables.columns import Real
 from sfumato.tables.sources import open_table
 
@@ -224,8 +224,7 @@ def weighted(rows: Rows) -> bool:
     """Whether edges may have weights, by the form of their source alone; True where it does not say."""
     if isinstance(rows, EdgeRows):
         return rows.weighted
-    blocks = getattr(rows, "blocks", None)
-    return not isinstance(blocks, Blocks) or len(blocks.columns) == _WITH_WEIGHTS
+    return not isinstance(rows, TableBlocks) or len(rows.blocks.columns) == _WITH_WEIGHTS
 
 
 # ---- combining ------------------------------------------------------------------------------------------------------
@@ -233,7 +232,8 @@ def weighted(rows: Rows) -> bool:
 
 def gather(rows: Rows, vertices: int | None) -> Graph:
     """The graph that an edge list means, by the rules above; every weight is clipped here, whatever came in."""
-    public = getattr(rows, "vertices", None) if vertices is None else vertices
+    known = rows if isinstance(rows, EdgeRows) else None
+    public = known.vertices if vertices is None and known is not None else vertices
     if public is not None:
         check.whole(2, vertices=public)
         check.between(2, LARGEST_VERTICES, vertices=public)
@@ -249,7 +249,8 @@ def gather(rows: Rows, vertices: int | None) -> Graph:
     if number < 2:
         raise ReleaseError("a graph needs at least two vertices: give their number as vertices=")
     first, second = (codes >> 31).astype(np.int32), (codes & (LARGEST_VERTICES - 1)).astype(np.int32)
-    return Graph(number, first, second, steps, from_data=public is None or getattr(rows, "from_data", False))
+    from_data = public is None or (known is not None and known.from_data)
+    return Graph(number, first, second, steps, from_data=from_data)
 
 
 Weighted: TypeAlias = tuple[Integers, NDArray[np.int32]]

@@ -1,4 +1,4 @@
-"""Synthetic rows: losses of two stages, contract, the published constants, audits with broken twins, bad input."""
+"""Synthetic rows: losses of two stages, contract, audits with broken twins, bad input."""
 
 import json
 import math
@@ -10,8 +10,7 @@ import pytest
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import gaussians
-from sfumato.mechanisms.synthetic import dimension_choice
-from sfumato.mechanisms.synthetic.model_fit import Fitting
+from sfumato.mechanisms.synthetic import stages
 from sfumato.mechanisms.synthetic.recipe import Synthetic, best_share
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
@@ -23,7 +22,6 @@ from sfumato.tables.labels import Labelled
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.evidence import agrees
-from support.extremes import extreme_pair
 from support.mixed import MIXED, MODES, mixed_table
 from support.rows import table_rows
 
@@ -66,7 +64,7 @@ def test_pure_stages_add_up_to_epsilon(split):
     first, second = prepared.levels(level)
     assert 1 / first + 1 / second == pytest.approx(2.0, rel=1e-9)
     assert 1 / first == pytest.approx(2.0 * prepared.share, rel=1e-9)
-    assert prepared.loss(level) == prepared.true_loss(level) == Composed([Laplace(1.0, first), Laplace(1.0, second)])
+    assert prepared.loss(level) == Composed([Laplace(1.0, first), Laplace(1.0, second)])
     assert prepared.loss(level).delta(2.0) == 0 < prepared.loss(level * 0.999).delta(2.0)
 
 
@@ -123,7 +121,7 @@ def test_rows_are_read_once_but_for_classes_and_what_needs_two_stages():
     assert Synthetic().about == Synthetic(label="y").about == "public"
     assert Synthetic(label="y", kind="classes").about == "private"
     assert Synthetic(label="y", kind="classes", centring="public").about == "public"
-    two_stages = [{"normalise": "twice"}, {"split": "paper"}, {"constants": "published", "as_published": True}]
+    two_stages = [{"normalise": "twice"}, {"split": "paper"}]
     assert {Synthetic(**asked).about for asked in two_stages} == {"private"}
 
 
@@ -164,7 +162,7 @@ def test_classes_share_the_records_and_the_room_for_covariances():
 def test_all_covariances_together_have_at_most_a_million_numbers(label, kind, most):
     schema = Schema([Category("group", ["a", "b", "c", "d"]), Real("x", 0, 1)])
     labelled = Labelled.of(schema, label, kind)
-    assert [dimension_choice.largest(labelled, columns) for columns in (1, most - 1, most, most + 1, 3000)] == [
+    assert [stages.largest_dimension(labelled, columns) for columns in (1, most - 1, most, most + 1, 3000)] == [
         *(1, most - 1, most, most, most)
     ]
 
@@ -173,9 +171,9 @@ def test_all_covariances_together_have_at_most_a_million_numbers(label, kind, mo
 def test_more_covariances_than_a_manifest_holds_are_refused(label, kind, most):
     """40 bytes for each of (p + 1)^2 numbers for each class, and 2^26 bytes in all."""
     labelled = Labelled.of(Schema([Category("group", ["a", "b", "c", "d"]), Real("x", 0, 1)]), label, kind)
-    dimension_choice.check_published(labelled, most)
+    stages.check_dimension(labelled, most)
     with pytest.raises(ParameterError, match=f"at most {most} here"):
-        dimension_choice.check_published(labelled, most + 1)
+        stages.check_dimension(labelled, most + 1)
 
 
 def test_the_dimension_is_known_before_any_row_is_read():
@@ -302,45 +300,6 @@ def test_a_release_is_the_same_however_it_is_cut_into_blocks():
         outs.append((json.dumps(published.facts), np.concatenate(list(published.blocks), axis=1)))
     assert outs[0][0] == outs[1][0]
     assert (outs[0][1] == outs[1][1]).all()
-
-
-# ---- the published constants -----------------------------------------------------------------------------------------
-
-
-def largest_loss(prepared, level, x, y):
-    """The exact privacy loss of stage 2's Laplace noise for images x and y, over its share of epsilon."""
-    moment, scale = prepared.moment, prepared.scales(level)[1]
-    first, second = (np.rint(v * (moment.turned.top - moment.dim)).astype(np.int64) for v in (x, y))
-    change = (np.outer(first, first) - np.outer(second, second))[moment.places]
-    return np.abs(change).sum() * 2.0**-moment.shift / scale * prepared.levels(level)[1]
-
-
-@pytest.mark.parametrize("p", [4, 6, 8])
-def test_the_published_constant_loses_the_root_of_p_over_2_times_what_it_claims_and_ours_no_more(p):
-    schema, (x, y) = Schema.reals(p, low=-1, high=1), extreme_pair(p)
-    paper = prepare(schema, dimension=p, constants="published", as_published=True)
-    level = calibrate(paper, paper.guarantee).level
-    assert largest_loss(paper, level, x, y) == pytest.approx(math.sqrt(p / 2), rel=2e-3)
-    assert paper.true_loss(level).delta(1.0) > 0 == paper.loss(level).delta(1.0)
-    ours = prepare(schema, dimension=p)
-    losses = [largest_loss(ours, level, *pair) for pair in ((x, y), (np.eye(p)[0], np.ones(p) / math.sqrt(p)))]
-    assert 0.5 < max(losses) <= 1
-
-
-def test_the_published_constants_are_refused_and_marked():
-    with pytest.raises(ParameterError, match="as_published=True"):
-        Synthetic(dimension=2, constants="published")
-    schema = Schema.reals(4, low=-1, high=1)
-    paper = prepare(schema, dimension=4, constants="published", as_published=True)
-    published, _ = run(paper, np.ones((9, 4)))
-    assert published.facts["mechanism"]["satisfies_claim"] is False
-    assert any("NOT PRIVATE AS CLAIMED" in warning for warning in published.facts["warnings"])
-    honest, _ = run(prepare(schema, dimension=4), np.ones((9, 4)))
-    assert honest.facts["mechanism"]["satisfies_claim"] is True
-    assert honest.facts["warnings"] == []
-    for more in ({"noise": "gaussian"}, {"neighbours": "add-remove"}, {"label": "c3"}, {"centring": "public"}):
-        with pytest.raises(ParameterError, match="published constants are for"):
-            prepare(schema, constants="published", as_published=True, **more)
 
 
 # ---- audits ----------------------------------------------------------------------------------------------------------
@@ -486,7 +445,7 @@ def test_the_noise_of_a_class_mean_is_not_taken_for_covariance(noise):
     """What is added back to the covariance is the variance that the mean has over draws of the noise."""
     prepared = prepare(noise=noise, **MODES["classes"])
     moment, scale, records = prepared.moment, prepared.scales(1.0)[1], 400.0
-    fitting = Fitting(moment, scale, "none")
+    fitting = moment.fitting(scale, "none")
     exact = np.zeros((3, 3, 3), np.int64)
     exact[:] = np.diag([0.3, 0.4, 1.0]) * records * moment.turned.top**2
     words, errors, added = Secret.for_testing(1).words("x"), [], []

@@ -11,7 +11,6 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.synthetic.recipe import Synthetic, best_share
 from sfumato.mechanisms.synthetic.stages import MomentStage, least
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.privacy.losses import Laplace
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 
@@ -133,17 +132,6 @@ def test_the_matrices_that_are_published_are_whole_numbers_of_their_unit(noise):
 def test_sums_are_coarsened_no_further_than_they_must(reach, entries, shift):
     stage = SimpleNamespace(reach=reach, entries=entries, matrices=1)
     assert MomentStage.shift.fget(stage) == shift
-
-
-def test_what_the_published_constants_cost_is_what_the_proved_ones_say():
-    prepared = prepare(constants="published", as_published=True)
-    first, second = prepared.levels(3.0)
-    stretched = prepared.moment.proved / prepared.moment.sensitivity
-    assert stretched > 1
-    assert prepared.true_loss(3.0).losses == (Laplace(1.0, first), Laplace(stretched, second))
-    assert prepared.loss(3.0).losses == (Laplace(1.0, first), Laplace(1.0, second))
-    proved = prepare()
-    assert proved.true_loss(3.0).losses == proved.loss(3.0).losses
 
 
 def test_gaussian_noise_takes_all_columns_and_laplace_noise_as_many_as_can_be_told():

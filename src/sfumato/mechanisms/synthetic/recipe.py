@@ -2,7 +2,7 @@
 
 Chanyaswad, Liu and Mittal 2019 (*RON-Gauss*), Algorithms 1 to 5: rows are normalised; a private mean centres them; they
 are normalised again, projected by one random orthonormal W, and their private second moment makes a Gaussian. The
-paper's sensitivity of the second moment does not hold for more than two columns; those of ``sensitivities`` do.
+paper's sensitivity of the second moment does not hold for more than two columns; those of ``stages`` do.
 
 Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
 private for whole records, for the neighbours of the guarantee. Steps of the argument: ``unit_ball`` makes of each row,
@@ -23,22 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import check
-from sfumato.errors import ParameterError, ReleaseError
+from sfumato.errors import ParameterError
 from sfumato.estimation import gaussians
 from sfumato.estimation.gaussians import Component, Shrink
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import CLASSES_SHOWN, Published, check_noise
-from sfumato.mechanisms.sketch import Noise
-from sfumato.mechanisms.synthetic import dimension_choice
-from sfumato.mechanisms.synthetic.model_fit import Fitting
-from sfumato.mechanisms.synthetic.stages import Constants, Counts, MeanStage, MomentStage
-from sfumato.numerics.lattice import Order
-from sfumato.numerics.types import Integers
+from sfumato.mechanisms import base
+from sfumato.mechanisms.base import Noise, Prepared, Published, Recipe
+from sfumato.mechanisms.synthetic import stages
+from sfumato.mechanisms.synthetic.stages import Counts, MeanStage, MomentStage
+from sfumato.numerics.types import Integers, Order
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
+from sfumato.privacy.losses import Laplace, Loss
 from sfumato.projection.projection import Projection
 from sfumato.projection.unit_ball import Centring, Frame, Normalise, Turned
-from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.blocks import Rows
 from sfumato.tables.labels import Kind, Labelled
@@ -51,11 +48,11 @@ _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synthetic:
+class Synthetic(Recipe):
     """The recipe: synthetic rows, drawn from a private Gaussian model of projected records.
 
     dimension    : how many numbers a synthetic row has, at most the number of encoded columns beside the label; left
-                   out, what ``dimension_choice`` says of public facts, among them ``expected_rows``: how many records
+                   out, what ``stages`` says of public facts, among them ``expected_rows``: how many records
                    the owner publicly expects, which has no part in anything else.
     label, kind  : a column to predict: a number (``values``), or a class (``classes``) with a Gaussian of its own.
     split        : the shares of the budget that mean and second moment get: of epsilon with Laplace noise, of
@@ -66,13 +63,11 @@ class Synthetic:
     centring     : ``private`` reads the rows twice: about their private mean, which gets its share of the budget.
                    ``public`` reads them once: about the middle of the bounds, the budget going to one stage. ``best``,
                    by what was measured, is private for classes and public otherwise.
-    normalise    : see ``directions.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
+    normalise    : see ``unit_ball.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
     label_weight : how much the label, or being in a class, counts beside a row of length 1.
-    shrink       : how covariances are freed of noise, whose law is known: ``spectrum`` (``mixture.spectrum``, and a
-                   floor with a numeric label), which was best by what was measured, ``linear`` (``mixture.shrunk``)
+    shrink       : how covariances are freed of noise, whose law is known: ``spectrum`` (``gaussians.spectrum``, and a
+                   floor with a numeric label), which was best by what was measured, ``linear`` (``gaussians.shrunk``)
                    or ``none``.
-    constants    : ``published`` adds the noise of the paper, which does not keep the promise it is calibrated for. Only
-                   with ``as_published=True``, as a baseline; the release says what it is.
     """
 
     dimension: int | None = None
@@ -87,8 +82,6 @@ class Synthetic:
     normalise: Normalise | None = None
     label_weight: float = 1.0
     shrink: Shrink = "spectrum"
-    constants: Constants = "proved"
-    as_published: bool = False
     expected_rows: int | None = None
 
     def __post_init__(self) -> None:
@@ -99,7 +92,6 @@ class Synthetic:
         check.one_of(("private", "public"), counts=self.counts)
         check.one_of(("best", "private", "public"), centring=self.centring)
         check.one_of(("twice", "once", "never"), normalise=self.normalised)
-        check.one_of(("proved", "published"), constants=self.constants)
         check.one_of(("spectrum", "linear", "none"), shrink=self.shrink)
         check.between(1 / 16, 4, label_weight=self.label_weight)
         if self.rows is not None:
@@ -110,16 +102,16 @@ class Synthetic:
                 "centring='public' has one stage, about a centre that is known: it normalises rows once or never, and "
                 "there is nothing to split"
             )
-        if self.constants == "published" and not self.as_published:
-            raise ParameterError(
-                "the constants that were published for RON-Gauss do not keep their promise for more than two columns: "
-                "use constants='proved', or as_published=True for a baseline that is marked as not private"
-            )
+
+    @property
+    def width(self) -> int | None:
+        """How many numbers a synthetic row has, where that is given."""
+        return self.dimension
 
     @property
     def order(self) -> Order:
         """The norm that the noise protects against."""
-        return 1 if self.noise == "laplace" else 2
+        return base.order_of(self.noise)
 
     @property
     def normalised(self) -> Normalise:
@@ -131,8 +123,19 @@ class Synthetic:
         """Which centre the rows are taken about; what only two stages can do asks for a private one."""
         if self.centring != "best":
             return self.centring
-        two = self.normalise == "twice" or self.split != "best" or self.constants == "published"
+        two = self.normalise == "twice" or self.split != "best"
         return "private" if self._by_class or two else "public"
+
+    @property
+    def context(self) -> str:
+        """The recipe in the keys of streams: as version 0.1.0 wrote it, with two fields more, so that draws stay."""
+        head, last, value = repr(self).rpartition(", expected_rows=")
+        return f"{head}, constants='proved', as_published=False{last}{value}"
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What no guarantee covers."""
+        return (base.CLASSES_SHOWN,) if self.counts == "public" else ()
 
     @property
     def _by_class(self) -> bool:
@@ -151,20 +154,20 @@ class Synthetic:
         dimension = self.dimension or self._breadth(labelled, frame.dim, guarantee)
         if dimension > frame.dim:
             raise check.fail("dimension", dimension, f"at most {frame.dim}, the encoded columns beside the label")
-        dimension_choice.check_published(labelled, dimension)
+        stages.check_dimension(labelled, dimension)
         seed = secrets.randbits(128) if self.seed is None else self.seed
         drawn = Projection(family="orthonormal", dim_in=frame.dim, dim_out=dimension, seed=seed).draw()
         turned = Turned.of(drawn.values, frame)
         alone = self.about == "public"
         mean = None if alone else MeanStage(labelled, frame, guarantee, order, weight)
-        moment = MomentStage(labelled, frame, turned, guarantee, order, weight, self.counts, self.constants, alone)
+        moment = MomentStage(labelled, frame, turned, guarantee, order, weight, self.counts, alone)
         return PreparedSynthetic(self, guarantee, labelled, mean, moment, seed)
 
     def _breadth(self, labelled: Labelled, columns: int, guarantee: Guarantee) -> int:
         if self.order == 2:
-            return dimension_choice.largest(labelled, columns)
+            return stages.largest_dimension(labelled, columns)
         weight, rows = self.label_weight, self.expected_rows
-        return dimension_choice.best(labelled, columns, guarantee, self.about, weight=weight, rows=rows)
+        return stages.best_dimension(labelled, columns, guarantee, self.about, weight=weight, rows=rows)
 
 
 def _check_split(split: object) -> None:
@@ -185,16 +188,11 @@ def _check_possible(recipe: Synthetic, guarantee: Guarantee) -> None:
         )
     if guarantee.projection == "fresh":
         raise ParameterError("the guarantee holds for every projection: use projection='fixed'")
-    check_noise(guarantee, recipe.noise)
+    base.check_noise(guarantee, recipe.noise)
     if recipe.counts == "public" and guarantee.neighbours != "replace":
         raise ParameterError("counts='public' shows how many records there are: use neighbours='replace'")
     if recipe.counts == "public" and (recipe.label is None or recipe.kind != "classes"):
         raise ParameterError("counts='public' is about classes: give a label and kind='classes'")
-    asked = (recipe.noise, recipe.label, guarantee.neighbours, recipe.about)
-    if recipe.constants == "published" and asked != ("laplace", None, "replace", "private"):
-        raise ParameterError(
-            "the published constants are for Laplace noise, no label, neighbours='replace', and a private centre"
-        )
 
 
 def best_share(mean_energy: float, moment_energy: float, order: Order) -> float:
@@ -211,7 +209,7 @@ def best_share(mean_energy: float, moment_energy: float, order: Order) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedSynthetic:
+class PreparedSynthetic(Prepared):
     """Synthetic rows whose projection is drawn and whose sensitivities are known.
 
     level = noise scale over sensitivity that either stage would have with all of the budget.
@@ -241,6 +239,11 @@ class PreparedSynthetic:
         return self.moment.turned.dim
 
     @property
+    def settings(self) -> dict[str, str | int | None]:
+        """Numbers of a row, noise, and label."""
+        return {"dimension": self.dimension, "noise": self.recipe.noise, "label": self.recipe.label}
+
+    @property
     def share(self) -> float:
         """The share of the budget that the mean gets."""
         split = self.recipe.split
@@ -254,27 +257,13 @@ class PreparedSynthetic:
 
     def levels(self, level: float) -> tuple[float, float]:
         """Noise scale over sensitivity of the two stages, such that their losses add up to that of ``level``."""
-        shares = self.share, 1 - self.share
-        first, second = shares if self.recipe.order == 1 else map(math.sqrt, shares)
-        return level / first if first else math.inf, level / second
+        return base.split_levels(level, self.share, self.recipe.order)
 
     def loss(self, level: float) -> Loss:
-        """The two stages together; Gaussians compose to a Gaussian, exactly.
-
-        With the published constants this is what the paper claims; ``true_loss`` is what holds.
-        """
+        """The stages together, or the only one."""
         first, second = self.levels(level)
-        if self.recipe.order == 2:
-            return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
-        moment = Laplace(1.0, second)
-        return moment if self.mean is None else Composed([Laplace(1.0, first), moment])
-
-    def true_loss(self, level: float) -> Loss:
-        """A bound on the loss whatever the constants: the published ones let the second stage move too far."""
-        if self.recipe.constants == "proved":
-            return self.loss(level)
-        first, second = self.levels(level)
-        return Composed([Laplace(1.0, first), Laplace(self.moment.proved / self.moment.sensitivity, second)])
+        alone = self.mean is None and self.recipe.order == 1
+        return Laplace(1.0, second) if alone else base.split_loss(first, second, self.recipe.order)
 
     def scales(self, level: float) -> tuple[float, float]:
         """The scales of the two stages' noise in their steps, rounded up; 0 for a stage that is not there."""
@@ -285,11 +274,7 @@ class PreparedSynthetic:
         )
 
     def _scale(self, scale: float, level: float) -> float:
-        if not noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE / 2:
-            raise ParameterError(
-                f"epsilon={self.guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
-                "which no grid here can hold: choose an epsilon between 1e-4 and 1e6"
-            )
+        base.check_scale(self.guarantee, scale, level, "between 1e-4 and 1e6", room=(1, 2))
         return math.nextafter(scale, math.inf)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
@@ -300,36 +285,30 @@ class PreparedSynthetic:
         scales = self.scales(level)
         centred = None if self.mean is None else self._centred(self.mean, rows, scales[0], secret)
         exact, count = self.moment.exact(rows, None if centred is None else centred.centre)
-        components, records = self._components(exact, self._public(count), centred, scales[1], secret)
+        components, records = self._components(
+            exact, base.public_rows(count, self.guarantee), centred, scales[1], secret
+        )
         wanted = self.recipe.rows or min(max(1, round(records)), _MOST_SAMPLES)
         names = (*(f"z{i}" for i in range(self.dimension)), *(("label",) if self.labelled.column else ()))
         facts, blocks = self.facts(level, centred, components), self._samples(components, wanted, secret)
         return Published(facts, names, blocks, self.moment.turned.matrix, by_record=False)
 
     def _words(self, stage: str, scale: float, exact: Integers, secret: Secret) -> Words:
-        parameters = f"synthetic {stage} {self.recipe!r} {self.seed} {self.guarantee!r} {scale.hex()}"
+        parameters = f"synthetic {stage} {self.recipe.context} {self.seed} {self.guarantee!r} {scale.hex()}"
         return secret.words(parameters, self.schema.digest, exact)
 
     def _centred(self, stage: MeanStage, rows: Rows, scale: float, secret: Secret) -> "_Centred":
         """Stage 1: the noisy mean, and the number of records, with noise unless it is public."""
         exact, dim = stage.exact(rows), self.frame.dim
-        known = self._public(int(exact[-1]))
+        known = base.public_rows(int(exact[-1]), self.guarantee)
         moved = stage.moved(exact)
         noisy = stage.protected(moved, scale, self._words("mean", scale, moved, secret))
         records = known or max(1.0, float(noisy[-1]) / stage.counter)
         label = float(noisy[dim]) / records / stage.label if self.labelled.numeric else 0.0
         return _Centred(self.frame.centre(noisy[:dim] / records), min(1.0, max(-1.0, label)), records)
 
-    def _public(self, count: int) -> float | None:
-        """The number of records, where it may be shown."""
-        if self.guarantee.neighbours == "add-remove":
-            return None
-        if count == 0:
-            raise ReleaseError("the data have no rows, so there is nothing to release")
-        return float(count)
-
     def _components(
-        self, exact: Integers, known: float | None, centred: "_Centred | None", scale: float, secret: Secret
+        self, exact: Integers, known: int | None, centred: "_Centred | None", scale: float, secret: Secret
     ) -> tuple[list[Component], float]:
         """Stage 2: noise on the second moments, the Gaussians that fit them, and for how many records they stand.
 
@@ -337,7 +316,7 @@ class PreparedSynthetic:
         """
         moved = self.moment.moved(exact)
         noisy = self.moment.protected(moved, scale, self._words("moments", scale, moved, secret))
-        matrices, fitting = self.moment.whole(noisy), Fitting(self.moment, scale, self.recipe.shrink)
+        matrices, fitting = self.moment.whole(noisy), self.moment.fitting(scale, self.recipe.shrink)
         if centred is not None and not self.labelled.classes:
             return [fitting.about(matrices[0], centred.records, centred.label)], centred.records
         counts = matrices[:, -1, -1] / fitting.per_constant**2
@@ -371,8 +350,8 @@ class PreparedSynthetic:
             "moments": self._stage(self.moment.sensitivity, second, self.moment.unit),
             "centring": recipe.about,
             "normalise": frame.normalise,
-            "constants": recipe.constants,
-            "satisfies_claim": recipe.constants == "proved",
+            "constants": "proved",
+            "satisfies_claim": True,
             "model": [c.to_dict() for c in components],
         }
         if self.mean is not None and centred is not None:
@@ -387,22 +366,12 @@ class PreparedSynthetic:
             "mechanism": mechanism,
             "projection": projection | {"published": True},
             "lattice": {"input_bits": frame.bits, "shift": self.moment.shift, "unit": self.moment.unit},
-            "warnings": list(self._warnings()),
+            "warnings": list(recipe.not_covered),
         }
 
     def _stage(self, sensitivity: float, scale: float, unit: float) -> Facts:
         """A stage's sensitivity and noise, of sums that are not divided by the number of records."""
-        deviation = scale * unit * (math.sqrt(2) if self.recipe.order == 1 else 1.0)
-        return {"sensitivity": sensitivity * unit, "scale": scale * unit, "standard_deviation": deviation}
-
-    def _warnings(self) -> Iterator[str]:
-        if self.recipe.counts == "public":
-            yield CLASSES_SHOWN
-        if self.recipe.constants == "published":
-            yield (
-                "NOT PRIVATE AS CLAIMED: made with the constants published for RON-Gauss, whose proof fails for more "
-                "than two columns; a baseline for comparison alone"
-            )
+        return base.noise_facts(self.recipe.order, sensitivity * unit, scale * unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,19 @@
 
 Formal guarantee: ``protected`` at a scale of level times ``sensitivity`` has the loss of Laplace(1, level), or of
 Gaussian(1, level) for order 2, for whole records and the neighbours of the guarantee: rows are clipped and brought into
-the ball one by one (``unit_ball``), sums are exact, coarsening adds less than a step per entry, the noise is exact.
-That holds for every public centre and every projection, so also for a centre that an earlier stage has published.
+the ball one by one (``unit_ball``, which also says how far they move sums), sums are exact, coarsening adds less than a
+step per entry, the noise is exact. That holds for every public centre and every projection, so also for a centre that
+an earlier stage has published.
+
+How many numbers a synthetic row should have, from public facts alone. A random W keeps p/m of every squared distance.
+Of a signal of squared length s in m columns (the distance between the means of two classes) it shows s p/m in p
+coordinates, each with noise of variance v; of a covariance of squared norm s, which a regression divides by, s (p/m)^2
+in p^2 entries. So noise is to signal as m v/s, or m^2 v/s, and what can be told grows with p/(1 + that): with p while
+noise is small, not at all beyond.
+
+Gaussian noise: v does not depend on p, so p = m is best at any epsilon and n: p is the largest that a release can hold.
+Laplace noise: v grows with p^2, and the best p lies where noise is as large as the signal. How large that is was fitted
+by eye on development sets (docs/mathematics.md, section 13); all else is known beforehand.
 """
 
 import math
@@ -13,18 +24,25 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.mechanisms.synthetic import sensitivities
+from sfumato import check
+from sfumato.estimation.gaussians import Fitting, Shrink
+from sfumato.fileformat.manifest import LARGEST
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import Order, coarsened_sensitivity
-from sfumato.numerics.types import Floats, Integers
+from sfumato.numerics.lattice import coarsened_sensitivity
+from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.projection.unit_ball import Frame, Turned
+from sfumato.projection import unit_ball
+from sfumato.projection.unit_ball import Centring, Frame, Turned
 from sfumato.randomness.secret import Words
 from sfumato.tables.blocks import Rows
 from sfumato.tables.labels import Labelled
 
 Counts = Literal["private", "public"]
-Constants = Literal["proved", "published"]
+ROWS = 10_000  # where nobody says how many to expect
+_SIGNAL = {"private": 0.25, "public": 0.0625}  # rows have length 1; about a public centre they differ by less
+_SHARE = {"private": 0.7, "public": 1.0}  # of the budget, for second moments, about
+_NUMBERS = 1 << 20  # of all covariances together: a manifest of some 40 MB
+_WRITTEN = 40  # bytes of a number in a manifest, at most
 _STEPS = 22  # one unit's largest move is about 2^22 steps of the noise's grid, or more for many entries
 
 
@@ -65,7 +83,7 @@ class MeanStage:
         """How far one unit moves the exact sums, in steps."""
         appended = tuple(float(x) for x in (self.label, self.counter) if x)
         neighbours, top = self.guarantee.neighbours, float(self.frame.top)
-        one = sensitivities.sums(self.frame.dim, self.order, neighbours, top=top, appended=appended)
+        one = unit_ball.sums_move(self.frame.dim, self.order, neighbours, top=top, appended=appended)
         return _grouped(one, self.guarantee.group)
 
     @property
@@ -112,7 +130,6 @@ class MomentStage:
     order: Order
     label_weight: float
     counts: Counts
-    constants: Constants
     alone: bool  # whether there is no stage before this one
 
     @property
@@ -154,15 +171,13 @@ class MomentStage:
 
     def _one_row(self, constant: float) -> float:
         p, order, neighbours, top = self.turned.dim, self.order, self.guarantee.neighbours, float(self.turned.top)
-        if self.constants == "published":
-            return sensitivities.whole(p, top=top)
         if constant == 0 and self.labelled.numeric:
-            return sensitivities.labelled(p, order, neighbours, label=self.label, top=top)
+            return unit_ball.labelled_move(p, order, neighbours, label=self.label, top=top)
         if constant == 0:
-            return sensitivities.triangle(p, order, neighbours, top=top)
+            return unit_ball.triangle_move(p, order, neighbours, top=top)
         if self.public_count or self.counts == "public":
-            return sensitivities.within_classes(p, order, constant=constant, label=self.label, top=top)
-        return sensitivities.classes(p, order, neighbours, constant=constant, label=self.label, top=top)
+            return unit_ball.within_classes_move(p, order, constant=constant, label=self.label, top=top)
+        return unit_ball.classes_move(p, order, neighbours, constant=constant, label=self.label, top=top)
 
     def _predicted_error(self, weight: float) -> float:
         """The expected squared Frobenius norm of what noise does to M/N - mean mean', but for a factor, at constant a.
@@ -178,10 +193,7 @@ class MomentStage:
 
     @property
     def places(self) -> tuple[Integers, Integers]:
-        """Which entries of a matrix get noise: its diagonal, then the triangle above; all, as in the paper."""
-        if self.constants == "published":
-            everywhere = np.indices((self.dim, self.dim)).reshape(2, -1)
-            return everywhere[0], everywhere[1]
+        """Which entries of a matrix get noise: its diagonal, then the triangle above."""
         diagonal, above = np.arange(self.squares), np.triu_indices(self.dim, 1)
         return np.concatenate([diagonal, above[0]]), np.concatenate([diagonal, above[1]])
 
@@ -193,7 +205,7 @@ class MomentStage:
     @property
     def entries(self) -> int:
         """How many numbers of a matrix get noise."""
-        return self.dim**2 if self.constants == "published" else self.squares + self.dim * (self.dim - 1) // 2
+        return self.squares + self.dim * (self.dim - 1) // 2
 
     @property
     def shift(self) -> int:
@@ -202,7 +214,7 @@ class MomentStage:
         return max(0, math.floor(math.log2(self.reach)) - finest)
 
     @property
-    def proved(self) -> float:
+    def sensitivity(self) -> float:
         """How far one unit moves the coarsened sums, in steps.
 
         Only classes that a unit leaves or joins move at all: at most two of them for each row that is replaced.
@@ -210,14 +222,6 @@ class MomentStage:
         rows = self.guarantee.group * (2 if self.guarantee.neighbours == "replace" else 1)
         outputs = min(self.matrices, rows) * (self.entries if self.order == 1 else self.dim**2)
         return coarsened_sensitivity(self.reach, self.shift, outputs, self.order)
-
-    @property
-    def sensitivity(self) -> float:
-        """What the noise is in proportion to: ``proved``, or what the paper says in its place."""
-        if self.constants == "proved":
-            return self.proved
-        one = sensitivities.published(self.turned.dim, top=float(self.turned.top))
-        return _grouped(one, self.guarantee.group) * 2.0**-self.shift
 
     @property
     def unit(self) -> float:
@@ -281,13 +285,24 @@ class MomentStage:
         return np.asarray(moved + np.concatenate(drawn, axis=1))
 
     def whole(self, protected: Integers) -> Floats:
-        """The matrices, symmetric but for the paper's noise, where rows of length 1 are worth 1; no public count."""
+        """The matrices, symmetric, where rows of length 1 are worth 1; a public count is left out."""
         first, second = self.places
         matrices = np.zeros((self.matrices, self.dim, self.dim))
-        if self.constants == "proved":
-            matrices[:, second, first] = protected * self.unit
+        matrices[:, second, first] = protected * self.unit
         matrices[:, first, second] = protected * self.unit
         return matrices
+
+    def fitting(self, scale: float, shrink: Shrink) -> Fitting:
+        """What makes Gaussians of the matrices, whose noise had this scale."""
+        return Fitting(
+            columns=self.columns,
+            numeric=self.labelled.numeric,
+            per_label=self.label * self.turned.unit,
+            per_constant=self.constant * self.turned.unit,
+            noise_energy=self.noise_energy(scale, self.columns),
+            off_variance=self.off_variance(scale),
+            shrink=shrink,
+        )
 
     def noise_energy(self, scale: float, dim: int) -> float:
         """The expected squared Frobenius norm of the noise on dim x dim of a matrix, in the units of ``whole``."""
@@ -306,3 +321,44 @@ def least(error: Callable[[float], float]) -> float:
 def _grouped(reach: float, group: int) -> float:
     """Rows of one person move the same sums."""
     return reach if group == 1 else reach * group * (1 + 2.0**-45)
+
+
+# ---- the dimension --------------------------------------------------------------------------------------------------
+
+
+def largest_dimension(labelled: Labelled, columns: int) -> int:
+    """The most columns of which the covariances of all classes can be published."""
+    matrices = max(1, len(labelled.classes))
+    return max(p for p in range(1, columns + 1) if p == 1 or matrices * p * p <= _NUMBERS)
+
+
+def check_dimension(labelled: Labelled, dimension: int) -> None:
+    """Refuse a model that no manifest can hold, before anything is read or spent."""
+    numbers = max(1, len(labelled.classes)) * (dimension + 1) ** 2
+    if numbers * _WRITTEN > LARGEST:
+        most = math.isqrt(LARGEST // _WRITTEN // max(1, len(labelled.classes))) - 1
+        raise check.fail("dimension", dimension, f"at most {most} here: the manifest holds all covariances")
+
+
+def best_dimension(
+    labelled: Labelled, columns: int, guarantee: Guarantee, centring: Centring, *, weight: float, rows: int | None
+) -> int:
+    """The best dimension under Laplace noise; ``rows`` is how many records the owner publicly expects."""
+    each = (rows or ROWS) / max(1, len(labelled.classes)) * guarantee.epsilon * _SHARE[centring] / guarantee.group
+    spread = columns if labelled.classes else columns**2
+
+    def told(p: int) -> float:
+        noise = _moved(labelled, p, guarantee, weight) / each
+        variance = 2 * noise * noise  # infinite, and no error, at an epsilon that a release will refuse by name
+        return p / (1 + spread * variance / _SIGNAL[centring])
+
+    return max(range(1, largest_dimension(labelled, columns) + 1), key=told)
+
+
+def _moved(labelled: Labelled, p: int, guarantee: Guarantee, weight: float) -> float:
+    """What one record moves, in units of what is to be told."""
+    if labelled.classes:
+        return unit_ball.classes_move(p, 1, guarantee.neighbours, constant=weight) / weight
+    if labelled.numeric:
+        return unit_ball.labelled_move(p, 1, guarantee.neighbours, label=weight) / weight
+    return unit_ball.triangle_move(p, 1, guarantee.neighbours)

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.synthetic import sensitivities
+from published_synthetic import published_move, whole_move
+from sfumato.projection import unit_ball
 from support.extremes import extreme_pair
 
 RELATIONS = ["replace", "add-remove"]
@@ -41,30 +42,30 @@ def climbed(p, diagonal, off_diagonal, starts=60):
 def test_the_whole_matrix_moves_by_sqrt_2_p_and_no_further(p):
     x, y = extreme_pair(p)
     assert full(np.outer(x, x) - np.outer(y, y)) == pytest.approx(math.sqrt(2) * p)
-    assert climbed(p, 1.0, 1.0) <= sensitivities.whole(p)
+    assert climbed(p, 1.0, 1.0) <= whole_move(p)
     assert climbed(p, 1.0, 1.0) == pytest.approx(math.sqrt(2) * p)
 
 
 def test_three_columns_move_the_whole_matrix_by_the_root_of_17():
     assert climbed(3, 1.0, 1.0) == pytest.approx(math.sqrt(17), abs=1e-6)
-    assert sensitivities.whole(3) >= math.sqrt(17)
+    assert whole_move(3) >= math.sqrt(17)
 
 
 @pytest.mark.parametrize("p", [3, 4, 5, 6])
 def test_the_published_constant_is_exceeded_from_three_columns_on(p):
-    assert climbed(p, 1.0, 1.0) > sensitivities.published(p) * 1.15
-    assert climbed(2, 1.0, 1.0) == pytest.approx(sensitivities.published(2))
+    assert climbed(p, 1.0, 1.0) > published_move(p) * 1.15
+    assert climbed(2, 1.0, 1.0) == pytest.approx(published_move(2))
 
 
 @pytest.mark.parametrize("p", [2, 3, 4, 5, 6, 8, 10])
 def test_the_triangle_stays_below_its_bound_and_comes_within_five_percent(p):
-    found, bound = climbed(p, 1.0, 0.5), sensitivities.triangle(p, 1, "replace")
+    found, bound = climbed(p, 1.0, 0.5), unit_ball.triangle_move(p, 1, "replace")
     assert 0.955 * bound < found <= bound
     assert bound == pytest.approx(math.sqrt(p * (p + 3) / 2))
 
 
 def test_one_column_moves_its_square_by_one():
-    assert sensitivities.triangle(1, 1, "replace") == sensitivities.triangle(1, 2, "replace") == 1
+    assert unit_ball.triangle_move(1, 1, "replace") == unit_ball.triangle_move(1, 2, "replace") == 1
 
 
 def move(p, first, second, order):
@@ -101,7 +102,7 @@ def test_rows_with_labels_stay_below_their_bound_and_come_near_it(p, a, neighbou
     for u in rows:
         for v in others:
             worst = max(worst, move(p + 1, {0: u}, {0: v}, order))
-    bound = sensitivities.labelled(p, order, neighbours, label=a)
+    bound = unit_ball.labelled_move(p, order, neighbours, label=a)
     assert worst <= bound
     assert worst > bound * (0.999 if neighbours == "add-remove" else 0.7)
 
@@ -118,10 +119,10 @@ def test_classes_attain_their_bound_when_a_record_changes_class(p, a, neighbours
                 worst = max(worst, move(p + 1, {0: u}, {1: v}, order))
                 staying = max(staying, move(p + 1, {0: u}, {0: v}, order))
         worst = max(worst, move(p + 1, {0: u}, {}, order))
-    bound = sensitivities.classes(p, order, neighbours, constant=a)
+    bound = unit_ball.classes_move(p, order, neighbours, constant=a)
     assert max(worst, staying) <= bound
     assert worst == pytest.approx(bound)
-    assert staying <= sensitivities.within_classes(p, order, constant=a)
+    assert staying <= unit_ball.within_classes_move(p, order, constant=a)
 
 
 def without_corner(u, v, order):
@@ -153,7 +154,7 @@ def test_rows_with_a_constant_stay_below_their_bound_and_come_near_it(p, a, y, o
     for x in rows:
         for z in rows:
             worst = max(worst, without_corner(np.append(x, a), np.append(z, a), order))
-    bound = sensitivities.within_classes(p, order, constant=a, label=y)
+    bound = unit_ball.within_classes_move(p, order, constant=a, label=y)
     assert worst <= bound
     assert worst > bound * (0.7 if order == 1 else 0.95 if y else 0.9999)
 
@@ -190,24 +191,24 @@ def best_on_ball(matrix, slope):
 
 @pytest.mark.parametrize(("p", "a"), [(2, 0.3), (4, 0.47), (8, 0.4), (16, 0.4), (8, 1.5)])
 def test_a_climb_stays_below_both_bounds_of_order_1_and_comes_within_a_sixth(p, a):
-    found, bound = climbed_with_constant(p, a), sensitivities.within_classes(p, 1, constant=a)
-    parts = sensitivities.triangle(p, 1, "replace") + 2 * a * math.sqrt(p)
+    found, bound = climbed_with_constant(p, a), unit_ball.within_classes_move(p, 1, constant=a)
+    parts = unit_ball.triangle_move(p, 1, "replace") + 2 * a * math.sqrt(p)
     assert bound == pytest.approx(min(parts, (1 + a * a) * math.sqrt(p * (p + 5) / 2)))
     assert 0.84 * bound < found <= bound
 
 
 def test_a_longer_constant_makes_sums_cheaper_than_their_second_moment_alone_would():
     """Beyond 1 rows can only be opposite, which moves sums but no second moment: 2 sqrt(2) a, not sqrt(2) (1 + a^2)."""
-    assert sensitivities.within_classes(4, 2, constant=1.0) == pytest.approx(2 * math.sqrt(2))
-    assert sensitivities.within_classes(4, 2, constant=3.0) == pytest.approx(6 * math.sqrt(2))
-    assert sensitivities.within_classes(4, 2, constant=0.5) == pytest.approx(1.25 * math.sqrt(2))
+    assert unit_ball.within_classes_move(4, 2, constant=1.0) == pytest.approx(2 * math.sqrt(2))
+    assert unit_ball.within_classes_move(4, 2, constant=3.0) == pytest.approx(6 * math.sqrt(2))
+    assert unit_ball.within_classes_move(4, 2, constant=0.5) == pytest.approx(1.25 * math.sqrt(2))
 
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("p", "a", "y"), [(1, 1.0, 0.5), (4, 0.5, 1.0), (6, 2.0, 0.3)])
 def test_one_row_with_label_and_constant_attains_its_bound(p, a, y, order):
     row = np.concatenate([np.ones(p) / math.sqrt(p), [y, a]])
-    bound = sensitivities.classes(p, order, "add-remove", constant=a, label=y)
+    bound = unit_ball.classes_move(p, order, "add-remove", constant=a, label=y)
     assert move(p + 2, {0: row}, {}, order) == pytest.approx(bound)
     assert move(p + 2, {0: row}, {}, order) <= bound
     rng = np.random.default_rng(4)
@@ -219,10 +220,10 @@ def test_the_table_of_the_mathematics_holds_for_classes():
     """Counts, sums and triangles of section 8 add up, with weights a^2, a and 1."""
     p, a = 7, 0.6
     replace = 2 * a**2 + 2 * math.sqrt(p) * a + (p + 1)
-    assert sensitivities.classes(p, 1, "replace", constant=a) == pytest.approx(replace)
-    assert sensitivities.classes(p, 1, "add-remove", constant=a) == pytest.approx(replace / 2)
-    assert sensitivities.classes(p, 2, "replace", constant=a) == pytest.approx(math.sqrt(2) * (1 + a**2))
-    assert sensitivities.classes(p, 2, "add-remove", constant=a) == pytest.approx(1 + a**2)
+    assert unit_ball.classes_move(p, 1, "replace", constant=a) == pytest.approx(replace)
+    assert unit_ball.classes_move(p, 1, "add-remove", constant=a) == pytest.approx(replace / 2)
+    assert unit_ball.classes_move(p, 2, "replace", constant=a) == pytest.approx(math.sqrt(2) * (1 + a**2))
+    assert unit_ball.classes_move(p, 2, "add-remove", constant=a) == pytest.approx(1 + a**2)
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
@@ -230,7 +231,7 @@ def test_sums_attain_their_bounds(neighbours):
     m, a = 9, 0.5
     x = np.append(np.ones(m) / 3, a)
     y = -x if neighbours == "replace" else np.zeros(m + 1)
-    assert np.abs(x - y).sum() == pytest.approx(sensitivities.sums(m, 1, neighbours, appended=(a,)))
-    assert np.linalg.norm(x - y) == pytest.approx(sensitivities.sums(m, 2, neighbours, appended=(a,)))
-    assert sensitivities.sums(m, 1, "replace") == pytest.approx(2 * math.sqrt(m))
-    assert sensitivities.sums(m, 2, "replace") == pytest.approx(2)
+    assert np.abs(x - y).sum() == pytest.approx(unit_ball.sums_move(m, 1, neighbours, appended=(a,)))
+    assert np.linalg.norm(x - y) == pytest.approx(unit_ball.sums_move(m, 2, neighbours, appended=(a,)))
+    assert unit_ball.sums_move(m, 1, "replace") == pytest.approx(2 * math.sqrt(m))
+    assert unit_ball.sums_move(m, 2, "replace") == pytest.approx(2)

@@ -3,7 +3,8 @@
 import pytest
 from mpmath import mp
 
-from sfumato.mechanisms.synthetic import sensitivities
+from published_synthetic import whole_move
+from sfumato.projection import unit_ball
 
 RELATIONS = ["replace", "add-remove"]
 
@@ -53,9 +54,9 @@ def test_sums_and_triangles_are_rounded_up(dim, top, order, relation):
     for appended in ((), (0.4,), (3.0, 0.7)):
         more = [mp.mpf(x) for x in appended]
         moved = mp.sqrt(dim) * t + sum(more) if order == 1 else mp.sqrt(t**2 + sum(x**2 for x in more))
-        assert covered(sensitivities.sums(dim, order, relation, top=top, appended=appended), twice * moved)
-    assert covered(sensitivities.triangle(dim, order, relation, top=top), triangle_truth(dim, order, relation, t))
-    assert covered(sensitivities.whole(dim, top=top), t**2 * (mp.sqrt(2) * dim if dim > 1 else 1))
+        assert covered(unit_ball.sums_move(dim, order, relation, top=top, appended=appended), twice * moved)
+    assert covered(unit_ball.triangle_move(dim, order, relation, top=top), triangle_truth(dim, order, relation, t))
+    assert covered(whole_move(dim, top=top), t**2 * (mp.sqrt(2) * dim if dim > 1 else 1))
 
 
 @SIZES
@@ -64,7 +65,7 @@ def test_sums_and_triangles_are_rounded_up(dim, top, order, relation):
 @pytest.mark.parametrize("label", [0.01, 0.5, 900.0])
 def test_labelled_moments_are_rounded_up(dim, top, order, relation, label):
     truth = labelled_truth(dim, order, relation, mp.mpf(label), mp.mpf(top))
-    assert covered(sensitivities.labelled(dim, order, relation, label=label, top=top), truth)
+    assert covered(unit_ball.labelled_move(dim, order, relation, label=label, top=top), truth)
 
 
 @SIZES
@@ -79,7 +80,7 @@ def test_moments_of_classes_are_rounded_up(dim, top, order, relation, label, con
     else:
         truth = labelled_truth(dim, 1, "add-remove", y, t) + a * (mp.sqrt(dim) * t + y) + a**2
         truth *= 2 if relation == "replace" else 1
-    assert covered(sensitivities.classes(dim, order, relation, constant=constant, label=label, top=top), truth)
+    assert covered(unit_ball.classes_move(dim, order, relation, constant=constant, label=label, top=top), truth)
 
 
 @SIZES
@@ -94,4 +95,4 @@ def test_moments_within_classes_are_rounded_up(dim, top, order, label, constant)
     else:
         parts = labelled_truth(dim, 1, "replace", y, t) + 2 * a * (mp.sqrt(dim) * t + y)
         truth = min(parts, (squared + a**2) * by_signs(dim + 1 + (label > 0), empty=1))
-    assert covered(sensitivities.within_classes(dim, order, constant=constant, label=label, top=top), truth)
+    assert covered(unit_ball.within_classes_move(dim, order, constant=constant, label=label, top=top), truth)
