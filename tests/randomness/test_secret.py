@@ -8,6 +8,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.pipeline.release import release_to
+from sfumato.randomness import idealized, noise, private_selection, randomized_choice
 from sfumato.randomness.secret import Secret, Words, public_words
 from support.spending import ROWS, SCHEMA, SKETCH, made, pure, states
 from support.twins import always, secret_of
@@ -197,3 +198,44 @@ GOLDEN = {
     "testing": [4761066795379471230, -8477907846247807846, -1076946110570550354, -3119929813219085059],
     "more": 14286574629669725105,
 }
+
+
+# ---- draws as methods ------------------------------------------------------------------------------------------------
+
+CODES, SCORES = np.arange(40) % 3, [5, 9, 2, 9, 7]
+TERMS = {"epsilon": 0.7, "sensitivity": 2}
+DRAWS = {
+    "laplace": (lambda w: w.laplace(9, 30.0), lambda w: noise.laplace(w, 9, 30.0)),
+    "gaussian": (lambda w: w.gaussian(9, 30.0), lambda w: noise.gaussian(w, 9, 30.0)),
+    "respond": (lambda w: w.respond(CODES, 3, 0.5), lambda w: randomized_choice.respond(w, CODES, 3, 0.5)),
+    "choose": (lambda w: w.choose(SCORES, 0.2), lambda w: randomized_choice.choose(w, SCORES, 0.2)),
+    "choose, bits": (
+        lambda w: w.choose(SCORES, 2.0, bits=4),
+        lambda w: randomized_choice.choose(w, SCORES, 2.0, bits=4),
+    ),
+    "flip": (lambda w: w.flip(SCORES, 0.2), lambda w: private_selection.flip(w, SCORES, 0.2)),
+    "select": (lambda w: w.select(SCORES, **TERMS), lambda w: private_selection.exponential(w, SCORES, **TERMS)),
+    "select, one way": (
+        lambda w: w.select(SCORES, **TERMS, monotone=True, method="noisy-max"),
+        lambda w: private_selection.noisy_max(w, SCORES, **TERMS, monotone=True),
+    ),
+    "select, flips": (
+        lambda w: w.select(SCORES, **TERMS, method="permute-and-flip"),
+        lambda w: private_selection.permute_and_flip(w, SCORES, **TERMS),
+    ),
+    "coins": (lambda w: w.coins(CODES, 2), lambda w: randomized_choice.coins(w, CODES, 2)),
+    "uniform": (lambda w: w.uniform(9, 6), lambda w: randomized_choice.uniform(w, 9, 6)),
+    "geometric": (lambda w: w.geometric(), randomized_choice.geometric),
+    "normals": (lambda w: w.normals(7), lambda w: idealized.normals(w, 7)),
+    "key": (lambda w: w.key(), lambda w: w.draw(4).tobytes()),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_every_draw_is_that_of_its_module(name):
+    """From the same words, as many of them, on many streams."""
+    method, function = DRAWS[name]
+    for place in range(40):
+        one, two = TESTING.words(name, place), TESTING.words(name, place)
+        assert np.array_equal(method(one), function(two))
+        assert one.position == two.position > 0
