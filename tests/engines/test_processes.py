@@ -24,6 +24,7 @@ from sfumato.commands import options as parsing
 from sfumato.engines.local import Local
 from sfumato.engines.processes import Processes, divided, taken
 from sfumato.errors import BudgetError, ReleaseError, SchemaError
+from sfumato.ledger import reservation
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to
 from sfumato.randomness.secret import Secret
@@ -129,14 +130,14 @@ def test_a_ledger_is_told_once_and_by_the_process_that_has_it(flags, tmp_path):
 
 
 def _charged(out, data, place, told):
-    mark = Ledger._mark
+    mark = reservation.mark
 
-    def marked(self, *given):
+    def marked(*given):
         with told.open("a") as file:
             file.write(f"{os.getpid()} ")
-        return mark(self, *given)
+        return mark(*given)
 
-    Ledger._mark = marked
+    reservation.mark = marked
     release_apart(out, data, SKETCH, Ledger(place), testing=False)
 
 
