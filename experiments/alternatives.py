@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from figure import figure
 from page import Measured, Part, Picture, Setting, Table
 from published_constants import projection_error
 from sfumato.mechanisms.distances import NoisyDistances
@@ -15,7 +16,6 @@ from sfumato.planning.forecast import fixed_level
 from sfumato.planning.planner import plan
 from sfumato.planning.regions import NAMES, borders, region, rows_where_projection_wins
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.plots import figure
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
 from simulation import pieces, root_mean_square

@@ -11,13 +11,13 @@ from sklearn.datasets import load_digits
 
 import graphs
 import published_constants
+from figure import figure
 from page import Experiment, Measured, Part, Picture, Setting, Table
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.pipeline.release import release
 from sfumato.planning import covariance_options, cut_options
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.plots import figure
 from sfumato.tables.columns import Real
 from sfumato.tables.schema import Schema
 

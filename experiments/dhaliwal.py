@@ -21,12 +21,12 @@ from blobs import (
     projection,
     row_wise,
 )
+from figure import figure
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.planning.forecast import Shape, row_norm
 from sfumato.privacy.calibration import least_epsilon, least_level
 from sfumato.privacy.losses import FreshLaplace
-from sfumato.report.plots import figure
 from simulation import pieces, quantile, root, spread
 
 COLOURS = ("#1b6ca8", "#c8553d", "#2a9d5c", "#8e5ea2", "#b08900")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import published_constants
+from figure import figure
 from page import Measured, Part, Picture, Setting, Table
 from sfumato.estimation import cuts as cutting
 from sfumato.estimation.cuts import PairNoise
@@ -28,7 +29,6 @@ from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Laplace, Response
 from sfumato.randomness.secret import Secret
-from sfumato.report.plots import figure
 from sfumato.tables.edges import Graph, gather, open_edges
 
 Floats = NDArray[np.float64]

@@ -14,6 +14,7 @@ from scipy import optimize
 import alternatives
 import planning
 import profiles
+from figure import figure
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from planning import lemma_two, promise
 from published_constants import gaussian_epsilon
@@ -24,7 +25,7 @@ from sfumato.planning.planner import plan
 from sfumato.planning.regions import feasible_epsilon
 from sfumato.planning.scales import ScalesPlan, plan_scales
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.plots import draw_plan, figure
+from sfumato.report.plots import draw_plan
 from simulation import Floats, pieces, quantile, root_mean_square
 
 # ---- Figure 1 -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from figure import figure
 from page import Measured, Part, Picture, Setting, Table
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
@@ -21,7 +22,6 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
 from sfumato.planning.planner import plan
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.plots import figure
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
 

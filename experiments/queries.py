@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from figure import figure
 from page import Experiment, Measured, Part, Picture, Setting, Table
 from sfumato.answering.counting import Counting, histogram_counts
 from sfumato.answering.median import Median
@@ -26,7 +27,6 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
-from sfumato.report.plots import figure
 from sfumato.tables.blocks import Blocks
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema

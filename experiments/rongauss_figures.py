@@ -10,6 +10,7 @@ import numpy as np
 
 import rivals
 from attacks import curve_table, merged, repeated
+from figure import figure
 from learning import PUBLISHED, REAL, Found, Line, few, guess, learnt, measure, ours, prose, table
 from learning_tasks import LABEL, Floats, Lesson, Task, accuracy, blog, diabetes, digits, learner, mnist, sports
 from page import Measured, Part, Picture, Setting, Table
@@ -21,7 +22,6 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.report.plots import figure
 
 LAPLACE, GAUSSIAN = "ours, Laplace noise", "ours, Gaussian noise"
 COLOURS = {PUBLISHED: "#c8553d", LAPLACE: "#2a9d5c", GAUSSIAN: "#1b6ca8"}

@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 import rivals
+from figure import figure
 from learning import PUBLISHED, REAL, Found, Line, learnt, measure, ours, prose, table, unseen
 from learning_tasks import Lesson, Scores, Trial, cost, digit_groups, gfe, partition_cost, real_centres
 from page import Part, Picture, Setting
-from sfumato.report.plots import figure
 
 NOISE, OURS = "a Gaussian that never saw the data", "ours, Gaussian noise"
 DIMENSIONS = (1, 2, 3, 4, 8, 16, 32)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 import graphs
+from figure import figure
 from page import Cell, Experiment, Measured, Part, Picture, Setting, Table
 from sfumato.answering.multiplicative_weights import Weights
 from sfumato.errors import ExhaustedError
@@ -22,7 +23,6 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import ChiSquare, Gaussian
 from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
-from sfumato.report.plots import figure
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
 

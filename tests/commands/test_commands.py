@@ -71,11 +71,11 @@ def test_plans_regions_and_feasible_promises_are_printed_and_drawn(capsys):
         ("plan --columns 99999 --epsilon 4 --unit attribute --scales 3 300", "several sketches"),
         ("plan --purpose cuts --unit edge --epsilon 1 --delta 1e-6 --rows 500 --distance 900", "edge response"),
         ("regions --columns 100 --rows 200 --epsilon 4 --unit attribute --plot regions.svg", "a sketch beats noise"),
-        ("feasible 1 2 --plot feasible.png", "epsilon"),
+        ("feasible 1 2 --plot feasible.html", "epsilon"),
     ):
         assert expected in run(line, capsys)
         assert json.loads(run(f"{line} --json", capsys))
-    for name in ("plan.svg", "regions.svg", "feasible.png"):
+    for name in ("plan.svg", "regions.svg", "feasible.html"):
         assert Path(name).stat().st_size > 5000
 
 
@@ -153,7 +153,7 @@ def test_a_graph_too_small_for_its_sketch_is_told_what_would_do(capsys):
     ("line", "says"),
     [
         (f"plan {PROMISE}", "exactly one"),
-        (f"plan --columns 5 {PROMISE} --plot plan.pdf", ".svg, .png or .html"),
+        (f"plan --columns 5 {PROMISE} --plot plan.pdf", ".svg or .html"),
         (f"release sketch flags.parquet --schema flags.toml {PROMISE} --noise gaussian --out r", "delta > 0"),
         (f"release sketch flags.parquet --schema flags.toml {PROMISE} --choose-dimension 9 --out r", "below epsilon"),
         ("release graph edges.parquet --epsilon 1 --out r", "rows"),

@@ -17,10 +17,10 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Laplace
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import TableRows
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.extremes import extreme_pair
+from support.rows import table_rows
 
 LINE = Schema.reals(4, low=0.0, high=1.0)
 
@@ -31,7 +31,7 @@ def prepare(kind, schema, neighbours="replace", **recipe):
 
 
 def run(prepared, data):
-    rows = TableRows(open_table(data, prepared.schema), prepared.schema)
+    rows = table_rows(open_table(data, prepared.schema), prepared.schema)
     return prepared.run(rows, calibrate(prepared, prepared.guarantee).level, Secret.for_testing(1))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.errors import MissingDependency, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
@@ -20,7 +20,6 @@ from sfumato.privacy.calibration import calibrate, least_level
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace
 from sfumato.randomness.secret import Secret
-from sfumato.report.plots import draw_plan
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 
@@ -313,28 +312,3 @@ def test_distant_scales_get_a_sketch_each_and_near_ones_share():
 def test_one_distance_is_no_plan_for_several():
     with pytest.raises(ParameterError, match="at least two"):
         plan_scales([3.0], columns=10, guarantee=ATTRIBUTE)
-
-
-# ---- pictures -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
-def test_a_plan_can_be_drawn(tmp_path, suffix):
-    made = plan(columns=50, guarantee=ATTRIBUTE, distance=3.0)
-    draw_plan(made, tmp_path / f"plan.{suffix}")
-    assert (tmp_path / f"plan.{suffix}").stat().st_size > 5000
-    if suffix == "html":
-        page = (tmp_path / "plan.html").read_text()
-        assert "<svg" in page
-        assert "src=" not in page
-
-
-def test_other_pictures_are_refused(tmp_path):
-    with pytest.raises(ParameterError, match=r"\.svg, \.png or \.html"):
-        draw_plan(plan(columns=5, guarantee=ATTRIBUTE), tmp_path / "plan.pdf")
-
-
-def test_without_matplotlib_one_line_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(MissingDependency, match=r"sfumato\[plot\]"):
-        draw_plan(plan(columns=5, guarantee=ATTRIBUTE), tmp_path / "plan.svg")

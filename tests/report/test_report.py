@@ -27,9 +27,11 @@ from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
-from sfumato.report import error_plots, scenes, svg, words
+from sfumato.report import error_plots, maps, scenes, svg, words
+from sfumato.report.axes import Scale
 from sfumato.report.extreme import check_computable
-from sfumato.report.html import data_block, escape, number, tag, tick
+from sfumato.report.html import data_block, escape, tag
+from sfumato.report.numbers import number, tick
 from sfumato.report.page import page
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
@@ -431,7 +433,7 @@ def test_the_plotted_curve_is_that_of_the_releases_own_error_bars(kind):
     own = found.distances(first, first + 60)
     curve = found.error_at(np.maximum(own.value, 0.0))
     np.testing.assert_allclose(curve, own.standard_error, rtol=1e-12)
-    line = plot.lines[0]
+    line = plot.traces[0]
     np.testing.assert_allclose(line.ys, found.error_at(line.xs**2), rtol=1e-15)
 
 
@@ -464,8 +466,8 @@ def test_the_curve_of_cuts_is_that_of_their_error_bars(kind):
         own = found.cut(list(range(side)))
         assert found.error_at(own.value, side) == pytest.approx(own.standard_error, rel=1e-9)
     plot = error_plots.plot(found)
-    np.testing.assert_allclose(plot.lines[0].ys, found.error_at(0.0, plot.lines[0].xs), rtol=1e-12)
-    assert len(plot.lines) == (3 if kind == "graph-sketch" else 1)
+    np.testing.assert_allclose(plot.traces[0].ys, found.error_at(0.0, plot.traces[0].xs), rtol=1e-12)
+    assert len(plot.traces) == (3 if kind == "graph-sketch" else 1)
 
 
 def test_the_spectrum_is_that_of_the_releases_own_components():
@@ -490,9 +492,9 @@ def test_the_detectable_distance_is_the_plans_own():
 def test_what_is_told_of_a_point_is_its_error():
     plot = error_plots.plot(made("sketch"))
     probe = plot.probe()
-    assert len(probe["x"]) == len(probe["told"]) == len(plot.lines[0].xs)
+    assert len(probe["x"]) == len(probe["told"]) == len(plot.traces[0].xs)
     for i in (0, 40, 120):
-        assert f"standard error of {number(plot.lines[0].ys[i], 3)}" in probe["told"][i]
+        assert f"standard error of {number(plot.traces[0].ys[i], 3)}" in probe["told"][i]
     assert json_of(page(made("sketch")))["errors"]["told"] == probe["told"]
 
 
@@ -518,20 +520,20 @@ def test_numbers_are_written_for_people(value, said):
 
 def test_ticks_are_short_and_round():
     assert [tick(v) for v in (20_000, 1_500_000, 900, 0.25)] == ["20k", "1.5M", "900", "0.25"]
-    assert svg.Axis(0, 47, 0, 1).ticks() == [0, 10, 20, 30, 40]
-    assert svg.Axis(1, 2000, 0, 1, log=True).ticks() == [1, 10, 100, 1000]
-    assert svg.Axis(4, 30, 0, 1, log=True).ticks() == [5, 10, 20]
+    assert Scale(0, 47, 0, 1).ticks() == [0, 10, 20, 30, 40]
+    assert Scale(1, 2000, 0, 1, log=True).ticks() == [1, 10, 100, 1000]
+    assert Scale(4, 30, 0, 1, log=True).ticks() == [5, 10, 20]
 
 
 def test_a_heat_map_is_a_picture_of_its_matrix():
     import io  # noqa: PLC0415
 
     image = pytest.importorskip("PIL.Image")
-    raw = svg._png(np.array([[1.0, -0.5], [0.0, 2.0]]))
+    raw = maps._png(np.array([[1.0, -0.5], [0.0, 2.0]]))
     pixels = np.asarray(image.open(io.BytesIO(raw)))
     assert pixels.shape == (2, 2, 4)
     assert pixels[..., 3].tolist() == [[128, 64], [0, 255]]
-    assert tuple(pixels[0, 1, :3]) == svg._NEGATIVE
+    assert tuple(pixels[0, 1, :3]) == maps._NEGATIVE
 
 
 def test_some_of_many_are_chosen_by_a_public_rule():
@@ -671,19 +673,15 @@ def test_a_ledger_must_know_the_release_that_names_it(tmp_path, monkeypatch, cap
 # ---- looks ----------------------------------------------------------------------------------------------------------
 
 
-def tokens(text):
-    """The custom properties of a style sheet, those of light first and those of dark second."""
-    roots = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[:2]
-    return [dict(re.findall(r"(--[a-z0-9-]+): ([^;]+);", root)) for root in roots]
-
-
-def test_report_and_studio_share_their_colours():
+def test_every_colour_is_declared_for_light_and_dark_in_one_place():
+    sheets = {"pictures": svg.style()}
     root = resources.files("sfumato")
-    report = tokens((root / "report" / "report.css").read_text())
-    studio = tokens((root / "studio" / "static" / "sfumato.css").read_text())
-    explore = tokens((root / "studio" / "static" / "explore.css").read_text())
-    for mine, its, charts in zip(report, studio, explore, strict=True):
-        shared = set(mine) & set(its)
-        assert {"--accent", "--ground", "--text", "--quiet", "--line", "--raised", "--warn", "--bad"} <= shared
-        assert {name: mine[name] for name in shared} == {name: its[name] for name in shared}
-        assert charts.items() <= mine.items()
+    sheets |= {name: (root / "studio" / "static" / f"{name}.css").read_text() for name in ("sfumato", "explore")}
+    sheets["report"] = (root / "report" / "report.css").read_text()
+    roots = re.findall(r":root \{(.*?)\}", svg.style(), re.DOTALL)
+    declared = [re.findall(r"(--[a-z0-9-]+): #", root) for root in roots]
+    assert sorted(declared[0]) == sorted(declared[1])
+    for name in ("sfumato", "explore"):
+        assert not set(re.findall(r"(--[a-z0-9-]+):", sheets[name])) & set(declared[0])
+    known = set(re.findall(r"(--[a-z0-9-]+):", "".join(sheets.values())))
+    assert set(re.findall(r"var\((--[a-z0-9-]+)\)", "".join(sheets.values()))) <= known

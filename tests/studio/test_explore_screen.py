@@ -13,7 +13,7 @@ from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.html import number
+from sfumato.report.numbers import number
 from sfumato.studio import explore_screen, form_fields
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder

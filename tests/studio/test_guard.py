@@ -133,7 +133,7 @@ def test_what_breaks_outside_of_a_handler_is_answered_with_the_policy(visitor, m
         raise RuntimeError(CELL)
 
     monkeypatch.setattr("sfumato.studio.pages.page", broken)
-    monkeypatch.setattr("sfumato.studio.app.page", broken)
+    monkeypatch.setattr("sfumato.studio.explore_screen.page", broken)
     answers = [visitor.get("/explore")]
     monkeypatch.setattr("sfumato.studio.guard.Guard._known", broken)
     answers += [visitor.get("/data")]

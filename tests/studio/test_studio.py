@@ -24,7 +24,8 @@ from sfumato.planning import planner
 from sfumato.planning.per_record import SketchErrors
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
-from sfumato.studio import charts, desk, jobs, plan_screen, release_screen
+from sfumato.report import svg
+from sfumato.studio import desk, jobs, plan_screen, release_screen
 from sfumato.studio.describe_screen import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
@@ -271,7 +272,7 @@ def test_the_answer_is_the_planners(visitor):
     answer = visitor.ask(ASKED).json()
     assert answer["words"] == made.verdict
     assert answer["largest"] == SCHEMA.encoding.dim
-    assert answer["html"].count("<svg viewBox") == 2
+    assert answer["html"].count('class="plot"') == 2
     assert made.best.name in answer["html"]
 
 
@@ -289,11 +290,11 @@ def test_a_plan_reads_no_data_and_spends_nothing(visitor, monkeypatch):
 
 def test_more_epsilon_means_less_error_and_the_point_follows():
     few, many = (plan_screen.answer(ASKED | {"epsilon": e}, SCHEMA) for e in ("0.5", "8"))
-    assert few.over_epsilon.point[0] == 0.5
-    assert many.over_epsilon.point[1] < few.over_epsilon.point[1]
-    assert few.over_epsilon.curves == many.over_epsilon.curves
-    errors = [error for _, error in few.over_epsilon.curves[0].points]
-    assert errors == sorted(errors, reverse=True)
+    assert few.over_epsilon.chosen.x == 0.5
+    assert many.over_epsilon.chosen.y < few.over_epsilon.chosen.y
+    (one,), (other,) = few.over_epsilon.traces, many.over_epsilon.traces
+    np.testing.assert_array_equal([one.xs, one.ys], [other.xs, other.ys])
+    assert list(one.ys) == sorted(one.ys, reverse=True)
 
 
 def test_a_chosen_k_is_exactly_that_k():
@@ -302,7 +303,7 @@ def test_a_chosen_k_is_exactly_that_k():
         made = plan_screen.answer(ASKED | {"k": str(k)}, wide)
         sketches = [o for o in made.plan.options if o.family]
         assert {o.dimension for o in sketches} == {k}
-        assert made.over_k.point[0] == k
+        assert made.over_k.chosen.x == k
         assert all(isinstance(o.errors, SketchErrors) and o.errors.geometry.dim_out == k for o in sketches)
     best = plan_screen.answer(ASKED, wide).plan.best
     assert plan_screen.answer(ASKED | {"k": str(best.dimension)}, wide).plan.best.noise_scale == best.noise_scale
@@ -393,17 +394,6 @@ def test_every_option_of_a_plan_can_be_released_as_it_is(visitor, purpose, terms
         order = release_screen.order_of(visitor.studio, SKETCH | {"dataset": ""} | link)
         assert order.recipe == option.mechanism
         assert order.guarantee == option.guarantee
-
-
-def test_charts_stay_within_their_frame():
-    curve = charts.Curve("a", ((1, 1e-9), (1000, 1e9)), main=True)
-    chart = charts.Chart("t", "k", (curve,), (10, 0.5))
-    assert chart.x(1) == charts.LEFT
-    assert chart.x(1000) == charts.WIDTH - charts.RIGHT
-    assert charts.TOP <= chart.y(0.5) <= charts.HEIGHT - charts.BOTTOM
-    assert 2 <= len(chart.x.ticks()) <= 6
-    assert charts.finite([(0, 1), (1, 0), (1, float("nan")), (1, float("inf")), (2, 3)]) == ((2, 3),)
-    assert [charts.share(s) for s in (0.0123, 0.25, 3.5, 26.3, 4770.0)] == ["1.23%", "25%", "350%", "26x", "4,800x"]
 
 
 # ---- Release --------------------------------------------------------------------------------------------------------
@@ -868,12 +858,17 @@ def test_every_screen_marks_its_place_and_has_a_way_past_the_navigation(visitor)
         assert all('scope="col"' in table for table in tables)
 
 
-def test_the_package_carries_what_the_pages_load():
+def test_the_package_carries_what_the_pages_load(visitor):
     static = resources.files("sfumato.studio") / "static"
     templates = resources.files("sfumato.studio") / "templates"
     wanted = {n for t in templates.iterdir() for n in re.findall(r'"/static/([^"]+)"', t.read_text())}
     assert wanted
-    assert {file.name for file in static.iterdir()} == wanted
+    assert {file.name for file in static.iterdir()} == wanted - {"pictures.css"}  # which reports carry too
+    for name in wanted:
+        assert visitor.get(f"/static/{name}").status_code == 200
+    shared = visitor.get("/static/pictures.css")
+    assert shared.headers["content-type"].startswith("text/css")
+    assert shared.text == svg.style()
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "jinja2"])

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import command, tell
+from sfumato.commands.options import add_plot, command, tell
 from sfumato.errors import MissingDependency, ParameterError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _add_runs(parser: argparse.ArgumentParser, epsilons: list[float], repeats: i
     parser.add_argument(
         "--seed", type=int, default=0, help="of the attacker's choices and public projections (default 0)"
     )
-    parser.add_argument("--plot", metavar="FILE", help="also draw the curves: .svg, .png or .html")
+    add_plot(parser, "also draw the curves")
 
 
 def _given(options: Any) -> "Case | None":

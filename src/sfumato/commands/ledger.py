@@ -5,7 +5,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import add_promise, command, finite, promise, tell
+from sfumato.commands.options import add_plot, add_promise, command, finite, promise, tell
 from sfumato.commands.release import add_price
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _add_show(acts: Any) -> None:
     text = "Show what was spent, what remains, and every release."
     parser = _act(acts, "show", text, "--dataset people --plot people.svg", _show)
     parser.add_argument("--dataset", help="only this one")
-    parser.add_argument("--plot", metavar="FILE", help="draw what was spent: .svg, .png or .html (needs --dataset)")
+    add_plot(parser, "draw what was spent (needs --dataset)")
 
 
 def _show(options: Any) -> None:

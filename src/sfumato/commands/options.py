@@ -73,6 +73,23 @@ def add_promise(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class _Picture(argparse.Action):
+    """The name of a picture, refused before any work is done if it is of another kind than can be drawn."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Check and keep it."""
+        from sfumato.report.figures import check_kind
+
+        del parser, option_string
+        check_kind(values)
+        setattr(namespace, self.dest, values)
+
+
+def add_plot(parser: argparse.ArgumentParser, text: str) -> None:
+    """The option that draws what a command tells."""
+    parser.add_argument("--plot", action=_Picture, metavar="FILE", help=f"{text}: a .svg or .html file")
+
+
 def add_account(parser: argparse.ArgumentParser) -> None:
     """The options that say which budget a release is charged to."""
     parser.add_argument("--ledger", help="charge this ledger: a SQLite file, or a postgresql:// URL (default: none)")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.commands.options import add_promise, command, promise, tell
+from sfumato.commands.options import add_plot, add_promise, command, promise, tell
 
 
 def add_plan(commands: Any) -> None:
@@ -31,7 +31,7 @@ def add_plan(commands: Any) -> None:
         "--scales", type=float, nargs="+", metavar="DISTANCE", help="several distances at once: one sketch or several?"
     )
     parser.add_argument("--largest-dimension", type=int, help="most numbers per record")
-    parser.add_argument("--plot", metavar="FILE", help="also draw the errors: .svg, .png or .html")
+    add_plot(parser, "also draw the errors")
 
 
 def _plan(options: Any) -> None:
@@ -79,7 +79,7 @@ def add_regions(commands: Any) -> None:
     parser.add_argument("--columns", type=int, required=True, help="number of flags")
     parser.add_argument("--rows", type=int, required=True, help="number of records")
     add_promise(parser)
-    parser.add_argument("--plot", metavar="FILE", help="also draw the errors: .svg, .png or .html")
+    add_plot(parser, "also draw the errors")
 
 
 def _regions(options: Any) -> None:
@@ -108,7 +108,7 @@ def add_feasible(commands: Any) -> None:
         _feasible,
     )
     parser.add_argument("scales", type=float, nargs="+", help="standard deviations of the noise")
-    parser.add_argument("--plot", metavar="FILE", help="also draw the curves: .svg, .png or .html")
+    add_plot(parser, "also draw the curves")
 
 
 def _feasible(options: Any) -> None:

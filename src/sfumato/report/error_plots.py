@@ -1,6 +1,7 @@
 """How the answers of each kind of release err, as plots: by the formulas of its own error bars."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from sfumato.numerics.types import Floats
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.report.html import number
-from sfumato.report.svg import Bars, Line, Mark, Plot, shortened
+from sfumato.report.numbers import number
+from sfumato.report.svg import Bars, Mark, Plot, Trace, colour, shortened
 
 if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _POINTS = 121
 _MANY, _SPECTRUM, _COLUMNS = 128, (30, 12), (20, 10)  # eigenvalues and columns shown: of some columns, and of many
-_SIMULATED = 512  # columns up to which the bounds of eigenvalues are simulated
+SIMULATED = 512  # columns up to which the bounds of eigenvalues are simulated
 _DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are edges
 
 
@@ -65,9 +66,9 @@ def _distances(release: "AnyRelease") -> Plot:
     return Plot(
         x_name="true distance between two records",
         y_name="standard error of an estimated squared distance",
-        lines=(
-            Line(xs, errors, "standard error of an estimated squared distance"),
-            Line(xs, xs**2, "the squared distance itself", "reference"),
+        traces=(
+            Trace(xs, errors, "standard error of an estimated squared distance"),
+            Trace(xs, xs**2, "the squared distance itself", "reference dotted"),
         ),
         marks=marks,
         told=tuple(_told_distance(x, e, least) for x, e in zip(xs, errors, strict=True)),
@@ -115,17 +116,17 @@ def _cuts(release: GraphRelease) -> Plot:
         f"a cut of {density:.0%} of the pairs it separates" if density else "an empty cut" for density in densities
     )
     only = ["a cut of any weight"] if len(densities) == 1 else list(names)
-    lines = tuple(Line(sides, e, name, f"c{i}") for i, (e, name) in enumerate(zip(curves, only, strict=True)))
+    traces = tuple(Trace(sides, e, name, colour(i)) for i, (e, name) in enumerate(zip(curves, only, strict=True)))
     every = np.concatenate(curves)
     return Plot(
         x_name="vertices on the smaller side",
         y_name="standard error of an estimated cut",
-        lines=lines,
+        traces=traces,
         told=tuple(_told_cut(n, *each) for each in zip(sides, *curves, strict=True)),
         first=len(sides) // 2,
         x_range=(1.0, max(float(sides[-1]), 1.5)),
         y_range=(float(every.min()) / 1.3, float(every.max()) * 1.3),
-        log=True,
+        log="xy",
         whole=True,
     )
 
@@ -188,11 +189,11 @@ def _spectrum(release: CovarianceRelease) -> Plot:
     shown = min(len(release.names), _SPECTRUM[len(release.names) > _MANY])
     found = release.principal_components(shown)
     values, errors = np.atleast_1d(found.variances.value), np.atleast_1d(found.variances.standard_error)
-    simulated = len(release.names) <= _SIMULATED
+    simulated = len(release.names) <= SIMULATED
     lows, highs = found.variances.interval(0.95) if simulated else (values - 1.96 * errors, values + 1.96 * errors)
     finite = np.where(np.isfinite(highs), highs, values + 4 * errors)
     low, high = min(0.0, float(values.min())), max(float(finite.max()), float(values.max()))
-    leans = [_lean(release.names, found.vectors[:, i]) for i in range(shown)]
+    leans = [lean(release.names, found.vectors[:, i]) for i in range(shown)]
     told = [
         f"Direction {i + 1} (mostly {leans[i]}): variance {number(v, 3)}, standard error {number(e, 3)}, "
         + (f"between {number(a, 3)} and {number(b, 3)}." if simulated else "interval not computed.")
@@ -202,7 +203,7 @@ def _spectrum(release: CovarianceRelease) -> Plot:
     return Plot(
         x_name="direction, the largest variance first",
         y_name=f"variance along each principal direction, with {bars}",
-        bars=(Bars(np.arange(1.0, shown + 1), values, np.asarray(lows), finite, bars),),
+        bars=(Bars(np.arange(1.0, shown + 1), values, np.asarray(lows), finite),),
         marks=(Mark(0.0, "", down=False),) if low < 0 else (),
         told=tuple(told),
         x_range=(0.4, shown + 0.6),
@@ -211,8 +212,9 @@ def _spectrum(release: CovarianceRelease) -> Plot:
     )
 
 
-def _lean(names: tuple[str, ...], vector: Floats) -> str:
-    largest = sorted(range(len(names)), key=lambda i: -abs(vector[i]))[:2]
+def lean(names: Sequence[str], vector: Floats, most: int = 2) -> str:
+    """The columns that a direction leans on most, with their weights."""
+    largest = sorted(range(len(names)), key=lambda i: -abs(vector[i]))[:most]
     return ", ".join(f"{shortened(names[i], 30)} {vector[i]:+.2f}" for i in largest)
 
 

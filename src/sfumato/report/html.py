@@ -2,13 +2,12 @@
 
 import html
 import json
-import math
+from importlib import resources
 from typing import Any
 
 from sfumato import untrusted
 
 _VOID = {"meta", "br", "hr", "image", "img", "path", "line", "rect", "circle", "use"}
-_SUPERSCRIPT = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 _IN_SCRIPT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
@@ -46,34 +45,26 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{shown}>{join(*children)}</{name}>")
 
 
+def packaged(name: str) -> str:
+    """A style sheet or script of this package, as text."""
+    return resources.files("sfumato.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def document(title: str, style: str, policy: str, *body: object) -> str:
+    """A whole page: its style is in it, and ``policy`` says what more it may run, show or load."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", title),
+        tag("style", Markup(style)),
+    )
+    return "<!doctype html>\n" + tag("html", head, tag("body", *body), lang="en") + "\n"
+
+
 def data_block(name: str, value: Any) -> Markup:
     """JSON in a script element that is never executed; nothing in it can end the element or begin another."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).translate(_IN_SCRIPT)
     return Markup(f'<script type="application/json" id="{escape(name)}">{text}</script>')
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number for people: with commas, to so many digits, and powers of ten where it must be."""
-    value = float(value)
-    if not math.isfinite(value):
-        return "unknown" if math.isnan(value) else "\u2212\u221e" if value < 0 else "\u221e"
-    if value == 0:
-        return "0"
-    if value == round(value) and abs(value) < 1e9:
-        return f"{value:,.0f}".replace("-", "\u2212")
-    if 1e-3 <= abs(value) < 1e7:
-        places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-        text = f"{value:,.{places}f}"
-        return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "\u2212")
-    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-    mantissa = (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa).replace("-", "\u2212")
-    power = f"10{str(int(exponent)).translate(_SUPERSCRIPT)}"
-    return power if mantissa == "1" else f"{mantissa} \u00d7 {power}"
-
-
-def tick(value: float) -> str:
-    """A number beside an axis: thousands as k, millions as M."""
-    for unit, letter in ((1e6, "M"), (1e3, "k")):
-        if unit * (10 if unit < 1e6 else 1) <= abs(value) < 1e9:
-            return f"{number(value / unit)}{letter}"
-    return number(value)

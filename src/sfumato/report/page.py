@@ -7,13 +7,14 @@ allowed by its digest, and the page may load nothing.
 
 import base64
 import hashlib
-from importlib import resources
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sfumato.fileformat import kinds
 from sfumato.report import error_plots, scenes, svg, words
 from sfumato.report.extreme import drawable
-from sfumato.report.html import Markup, data_block, join, number, tag
+from sfumato.report.html import Markup, data_block, document, join, packaged, tag
+from sfumato.report.numbers import number
 
 if TYPE_CHECKING:
     from sfumato.ledger.state import Dataset
@@ -23,48 +24,34 @@ if TYPE_CHECKING:
 
 def page(release: "AnyRelease", *, ledger: "Dataset | None" = None) -> str:
     """A whole HTML page about a release of any kind; with ``ledger``, about the state of its budget too."""
-    manifest = release.manifest
     release, extreme = drawable(release)
     plot = error_plots.plot(release)
-    script = _text("report.js")
-    data = {} if plot is None else {"errors": plot.probe()}
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{kinds.of(manifest).title} \u00b7 sfumato"),
-        tag("style", Markup(_text("report.css"))),
-    )
-    sections = [
-        _top(release),
-        _section("What is promised", _promise(release)),
-        _section("What it does not cover", _open(release)),
-        _section("The budget", words.budget(manifest, ledger)),
-        _section("How answers err", _errors(release, plot)),
-        _section("What was released", _extreme(extreme), *(_figure(scene) for scene in scenes.scenes(release))),
-        _section("Load it", _load(release)),
-        _section("The mechanism", words.parameters(manifest)),
-    ]
+    script = packaged("report.js")
+    data = data_block("plots", {} if plot is None else {"errors": plot.probe()})
+    body = tag("main", *_sections(release, plot, extreme, ledger), _foot(release))
+    title = f"{kinds.of(release.manifest).title} \u00b7 sfumato"
+    style = svg.style() + packaged("report.css")
+    return document(title, style, _policy(script), body, data, tag("script", Markup(script)))
+
+
+def _sections(release: "AnyRelease", plot: "Plot | None", extreme: int, ledger: "Dataset | None") -> Iterator[Markup]:
+    manifest = release.manifest
+    yield _top(release)
+    yield _section("What is promised", _promise(release))
+    yield _section("What it does not cover", _open(release))
+    yield _section("The budget", words.budget(manifest, ledger))
+    yield _section("How answers err", _errors(release, plot))
+    yield _section("What was released", _extreme(extreme), *(_figure(scene) for scene in scenes.scenes(release)))
+    yield _section("Load it", _load(release))
+    yield _section("The mechanism", words.parameters(manifest))
     if "schema" in manifest:
-        sections.append(_section("The columns", words.schema(manifest)))
-    made = f"The release was made with sfumato {manifest['software']['sfumato']}."
-    foot = tag(
-        "footer",
-        tag(
-            "p",
-            f"{made} Everything here follows from the release itself and costs no privacy.",
-            class_="quiet",
-        ),
-    )
-    scripts = join(data_block("plots", data), tag("script", Markup(script)))
-    body = tag("body", tag("main", *sections, foot), scripts)
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+        yield _section("The columns", words.schema(manifest))
 
 
-def _text(name: str) -> str:
-    return resources.files("sfumato.report").joinpath(name).read_text(encoding="utf-8")
+def _foot(release: "AnyRelease") -> Markup:
+    made = f"The release was made with sfumato {release.manifest['software']['sfumato']}."
+    told = f"{made} Everything here follows from the release itself and costs no privacy."
+    return tag("footer", tag("p", told, class_="quiet"))
 
 
 def _policy(script: str) -> str:
@@ -123,17 +110,9 @@ def _errors(release: "AnyRelease", plot: "Plot | None") -> Markup:
     said = [tag("p", line) for line in error_plots.said(release)]
     if plot is None:
         return join(*said)
-    named = [(line.style, line.name) for line in plot.lines]
-    title = plot.y_name[:1].upper() + plot.y_name[1:]
     hint = "Move over the plot, or focus it and use the arrow keys."
-    figure = tag(
-        "figure",
-        tag("h3", title),
-        svg.draw(plot, "errors"),
-        svg.legend(named) if named else "",
-        tag("output", plot.told[plot.first], id="errors-told"),
-        tag("figcaption", hint, class_="hint"),
-    )
+    told = tag("output", plot.told[plot.first], id="errors-told"), tag("figcaption", hint, class_="hint")
+    figure = svg.framed(plot, "errors", *told)
     return join(*said[:1], figure, *said[1:], _column_table(release))
 
 

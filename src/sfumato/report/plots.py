@@ -1,177 +1,303 @@
-"""Plots, through matplotlib: as SVG, PNG, or one HTML file that needs nothing else."""
+"""Plots of plans, regions, promises, budgets and attacks: for ``--plot``, and the studio's Plan screen.
 
-import html
-import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+They show what is public: declared schemas, promises, the state of a ledger. Attacks alone may have read data.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sfumato import untrusted
-from sfumato.attacks.curves import Curve as AttackCurve
-from sfumato.errors import MissingDependency, ParameterError
+from sfumato.attacks.curves import Curve
 from sfumato.ledger.state import Dataset
-from sfumato.planning.per_record import Curve
+from sfumato.numerics.types import Floats
+from sfumato.planning import per_record
+from sfumato.planning.option import Option
 from sfumato.planning.planner import Plan
-from sfumato.planning.regions import (
-    NAMES,
-    feasible_epsilon,
-    region,
-    rows_where_projection_wins,
-)
+from sfumato.planning.regions import NAMES, feasible_epsilon, region, rows_where_projection_wins
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.report.axes import log_range
+from sfumato.report.figures import Figure, check_kind, write
+from sfumato.report.numbers import number, relative
+from sfumato.report.svg import COLOURS, Bars, Chosen, Mark, Plot, Trace, colour
 
-_SHOWN = 7  # curves in one picture
-_COLOURS = ("#1b6ca8", "#c8553d", "#2a9d5c", "#8e5ea2", "#b08900", "#5a6572", "#d17ab0")
+_POINTS = 40  # of a curve over dimensions
+_LISTED = 24  # releases whose mechanisms are named below their bars
+
+
+# ---- plans ----------------------------------------------------------------------------------------------------------
 
 
 def draw_plan(plan: Plan, path: str | Path) -> None:
-    """Predicted relative error of the best sketches over dimension, and of the best options over distance."""
-    with figure(path, plan.verdict, (11.0, 4.4)) as picture:
-        curves = plan.curves()
-        axes = picture.subplots(1, 2 if curves else 1, squeeze=False)[0]
-        if curves:
-            _over_dimension(plan, curves, axes[0])
-        _over_scale(plan, axes[-1])
+    """Predicted error of the best sketches over dimension, and of the best options over distance."""
+    check_kind(path)
+    dimensions = over_dimension(plan)
+    panels = (_over_scale(plan),) if dimensions is None else (dimensions, _over_scale(plan))
+    write(Figure(f"{plan.verdict[:1].upper()}{plan.verdict[1:]}.", panels), path)
 
 
-def _over_dimension(plan: Plan, curves: Sequence[Curve], axes: Any) -> None:
-    squared = plan.distance**2
-    best = sorted(curves, key=lambda c: min(e.variance(squared) for e in c.errors))[:_SHOWN]
-    for curve, colour in zip(best, _COLOURS, strict=False):
-        relative = [np.sqrt(e.variance(squared)) / squared for e in curve.errors]
-        marker = "o" if len(relative) == 1 else None
-        axes.plot([s.dim_out for s in curve.shapes], relative, color=colour, marker=marker, label=curve.label)
-    axes.set(xscale="log", yscale="log", xlabel="numbers per record", ylabel="standard error / squared distance")
-    axes.set_title(f"at distance {plan.distance:.3g}")
-    axes.legend(fontsize=7, frameon=False)
+def shown_error(plan: Plan, option: Option) -> float:
+    """What pictures of plans show: how often a record is put into the wrong group, or the relative error."""
+    if plan.purpose == "clustering":
+        return option.errors.mistake(plan.distance)
+    return option.relative_error(plan.distance)
 
 
-def _over_scale(plan: Plan, axes: Any) -> None:
+def error_name(plan: Plan) -> str:
+    """What that is called."""
+    return "records in the wrong group" if plan.purpose == "clustering" else "standard error, relative"
+
+
+def positive_points(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Those that two logarithmic axes can show."""
+    return tuple((float(x), float(y)) for x, y in points if 0 < x < math.inf and 1e-12 < y < math.inf)
+
+
+def trace(points: Sequence[tuple[float, float]], name: str, style: str) -> Trace:
+    """A curve through points."""
+    xs, ys = np.array(points, np.float64).T
+    return Trace(xs, ys, name, style)
+
+
+def over_dimension(plan: Plan) -> Plot | None:
+    """Errors of the best sketches at every dimension, beside mechanisms that have none; the plan's best is marked.
+
+    None where a plan has no sketch of records, or only one dimension to choose from.
+    """
+    best = next((option for option in plan.options if option.family), None)
+    if best is None or not plan.curves() or plan.request.domain.dim == 1:
+        return None
+    traces = _families(plan, best)
+    if not traces:
+        return None
+    found = positive_points([(best.dimension, shown_error(plan, best))])
+    point = next((Chosen(x, y, relative(y)) for x, y in found), None)
+    others = {o.name: shown_error(plan, o) for o in reversed(plan.options) if not o.family}
+    marks = tuple(Mark(level, name, down=False) for name, level in others.items() if 1e-12 < level < math.inf)
+    told = "" if point is None else f": {point.text} at k {point.x:g}"
+    return Plot(
+        x_name="numbers per record, k",
+        y_name=error_name(plan),
+        title=f"Error over k, at {plan.noun} {number(plan.distance, 3)}",
+        traces=traces,
+        marks=marks,
+        chosen=point,
+        x_range=log_range(np.concatenate([[x for x, _ in found], *(t.xs for t in traces)])),
+        y_range=_error_range(traces, marks, point),
+        log="xy",
+        y_text=relative,
+        label=f"Error over k{told}",
+    )
+
+
+def _families(plan: Plan, best: Option) -> tuple[Trace, ...]:
+    """The curves with the least errors, that of the best sketch first and thicker."""
+    request = replace(plan.request, dimension=None)
+    beside = next((o for o in plan.options if o.family not in ("", "identity")), best)  # identity has only one k
+    found: list[tuple[bool, float, str, tuple[tuple[float, float], ...]]] = []
+    for curve in per_record.curves(request):
+        kept = np.unique(np.geomspace(1, len(curve.shapes), _POINTS).astype(int)) - 1
+        tried = [per_record.option_at(request, curve.guarantee, curve.errors[i], curve.shapes[i]) for i in kept]
+        points = positive_points((o.dimension, shown_error(plan, o)) for o in tried)
+        other = (tried[0].family, tried[0].noise) != (beside.family, beside.noise)
+        if points:
+            found.append((other, min(y for _, y in points), curve.label, points))
+    best_ones = sorted(found)[:COLOURS]
+    return tuple(
+        trace(points, label, f"{colour(i)}{'' if i else ' main'}") for i, (_, _, label, points) in enumerate(best_ones)
+    )
+
+
+def _error_range(traces: Sequence[Trace], marks: Sequence[Mark], point: Chosen | None) -> tuple[float, float]:
+    """What is far worse than the best curve, or far better than the point, is cut off."""
+    every = np.concatenate([[m.at for m in marks], *(t.ys for t in traces)])
+    here = float(every.min()) if point is None else point.y
+    low = max(min(float(every.min()), here), here / 100)
+    high = max(min(float(every.max()), 1000 * low, 5 * float(traces[0].ys.max())), 2 * here)
+    return low / 1.2, high * 1.2
+
+
+def _over_scale(plan: Plan) -> Plot:
     scales = np.geomspace(plan.distance / 10, plan.distance * 10, 60)
-    for option, colour in zip(plan.options[:_SHOWN], _COLOURS, strict=False):
-        label = " ".join(filter(None, (option.name, option.family, str(option.dimension), option.noise)))
-        axes.plot(scales, [option.relative_error(float(r)) for r in scales], color=colour, label=label)
-    axes.axvline(plan.distance, color="#999999", linewidth=0.8, linestyle=":")
-    axes.axhline(1.0, color="#999999", linewidth=0.8, linestyle=":")
-    axes.set(xscale="log", yscale="log", xlabel=plan.noun, ylabel="standard error, relative")
-    axes.set_title("the same options at other scales")
-    axes.legend(fontsize=7, frameon=False)
+    traces = []
+    for place, option in enumerate(plan.options[:COLOURS]):
+        name = " ".join(filter(None, (option.name, option.family, f"{option.dimension:,}", option.noise)))
+        errors = np.array([option.relative_error(float(scale)) for scale in scales])
+        traces.append(Trace(scales, errors, name, colour(place)))
+    return Plot(
+        x_name=plan.noun,
+        y_name="standard error, relative",
+        title="The best options at other scales",
+        traces=tuple(traces),
+        marks=(Mark(plan.distance, "planned"), Mark(1.0, "100%", down=False)),
+        x_range=(float(scales[0]), float(scales[-1])),
+        y_range=log_range([t.ys for t in traces]),
+        log="xy",
+        y_text=relative,
+    )
 
 
-def draw_regions(path: str | Path, *, columns: int, rows: int, guarantee: Guarantee) -> None:
-    """Standard errors of the three mechanisms over distance, and where projection beats noise on distances."""
+# ---- regions and promises -------------------------------------------------------------------------------------------
+
+
+def draw_regions(
+    path: str | Path,
+    *,
+    columns: int,
+    rows: int,
+    guarantee: Guarantee,
+    beside: Mapping[str, Callable[[float], float]] | None = None,
+) -> None:
+    """Standard errors of the three mechanisms over distance, and where projection beats noise on distances.
+
+    ``beside``: other curves by their names, each the standard error at a distance.
+    """
+    check_kind(path)
     title = f"{columns:,} flags, {rows:,} records, epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}"
-    distances = np.geomspace(1.0, np.sqrt(columns), 25)
-    with figure(path, title, (11.0, 4.4)) as picture:
-        errors, borders = picture.subplots(1, 2)
-        found = [region(float(r), columns=columns, rows=rows, guarantee=guarantee) for r in distances]
-        for name, colour in zip(NAMES, _COLOURS, strict=False):
-            errors.plot(distances**2, [here.error(name) for here in found], color=colour, label=name)
-        errors.plot(distances**2, distances**2, color="#000000", linewidth=0.8, label="the squared distance itself")
-        errors.set(xscale="log", yscale="log", xlabel="squared distance", ylabel="standard error")
-        errors.legend(fontsize=7, frameon=False)
-        wins = [rows_where_projection_wins(columns=columns, distance=float(r), guarantee=guarantee) for r in distances]
-        borders.plot(distances**2, wins, color=_COLOURS[0])
-        borders.set(xscale="log", yscale="log", xlabel="squared distance", ylabel="records")
-        borders.set_title("a sketch beats noise on distances above this many records", fontsize=9)
+    distances = np.geomspace(1.0, np.sqrt(columns), 25) if columns > 1 else np.array([1.0, 1.0001])
+    found = [region(float(r), columns=columns, rows=rows, guarantee=guarantee) for r in distances]
+    curves = {name: np.array([here.error(name) for here in found]) for name in NAMES}
+    traces = [Trace(distances**2, ys, name, colour(i)) for i, (name, ys) in enumerate(curves.items())]
+    for i, (name, error) in enumerate((beside or {}).items()):
+        kind = ("dotted", "dashed")[i % 2]
+        traces.append(Trace(distances**2, np.array([error(float(r)) for r in distances]), name, f"reference {kind}"))
+    traces.append(Trace(distances**2, distances**2, "the squared distance itself", "strong thin"))
+    wins = [rows_where_projection_wins(columns=columns, distance=float(r), guarantee=guarantee) for r in distances]
+    border = Trace(distances**2, np.array(wins, np.float64), "")
+    errors = _over_squares("standard error", "Standard error by mechanism", traces)
+    records = _over_squares("records", "A sketch beats noise on distances above this many records", [border])
+    write(Figure(title, (errors, records)), path)
+
+
+def _over_squares(y_name: str, title: str, traces: Sequence[Trace]) -> Plot:
+    return Plot(
+        x_name="squared distance",
+        y_name=y_name,
+        title=title,
+        traces=tuple(traces),
+        x_range=(float(traces[0].xs[0]), float(traces[0].xs[-1])),
+        y_range=log_range([t.ys for t in traces]),
+        log="xy",
+    )
 
 
 def draw_feasible(path: str | Path, scales: Sequence[float]) -> None:
-    """Figure 1 of Kenthapadi et al., exactly: which (epsilon, delta) a scale of Gaussian noise gives."""
+    """Figure 1 of Kenthapadi et al.: which (epsilon, delta) a scale of Gaussian noise gives."""
+    check_kind(path)
     deltas = np.geomspace(1e-9, 0.3, 60)
-    with figure(path, "what Gaussian noise promises at sensitivity 1", (6.0, 4.4)) as picture:
-        axes = picture.subplots()
-        for scale, colour in zip(scales, _COLOURS, strict=False):
-            exact = [feasible_epsilon(scale, float(d)) for d in deltas]
-            axes.plot(exact, deltas, color=colour, label=f"sigma = {scale:g}")
-        axes.set(yscale="log", xlabel="epsilon", ylabel="delta", xlim=(0, None))
-        axes.legend(fontsize=7, frameon=False)
+    traces = []
+    for place, scale in enumerate(scales):
+        epsilons = np.array([feasible_epsilon(scale, float(d)) for d in deltas])
+        traces.append(Trace(epsilons, deltas, f"sigma = {scale:g}", colour(place)))
+    plot = Plot(
+        x_name="epsilon",
+        y_name="delta",
+        traces=tuple(traces),
+        x_range=(0.0, 1.03 * max(float(t.xs.max()) for t in traces)),
+        y_range=(1e-9, 0.3),
+        log="y",
+    )
+    write(Figure("What Gaussian noise promises at sensitivity 1", (plot,)), path)
+
+
+# ---- budgets --------------------------------------------------------------------------------------------------------
 
 
 def draw_spending(dataset: Dataset, path: str | Path) -> None:
-    """Every release as a step: its own epsilon, and what all up to it had spent, under the cap."""
+    """Every release as a bar: its own epsilon; and as a step what all up to it had spent, under the cap."""
+    check_kind(path)
     cap = dataset.caps[0]
-    shown = [s for s in dataset.releases if s.state != "void"]
-    with figure(path, f"{dataset.name}: {cap.describe()}", (8.0, 4.2)) as picture:
-        axes, places = picture.subplots(), np.arange(1, len(shown) + 1)
-        axes.bar(
-            places, [s.guarantee.epsilon for s in shown], width=0.5, color="#b9d3e6", label="each release by itself"
-        )
-        axes.step(places, [s.totals[0].epsilon for s in shown], where="mid", color=_COLOURS[0], label="spent in all")
-        added = np.cumsum([s.charges[0].epsilon for s in shown])
-        axes.step(places, added, where="mid", color="#999999", linestyle=":", label="epsilons added up")
-        axes.axhline(cap.guarantee.epsilon, color=_COLOURS[1], label="cap")
-        axes.set(xlabel="releases, in order", ylabel="epsilon", ylim=(0, 1.25 * cap.guarantee.epsilon))
-        names = [f"{untrusted.line(s.mechanism, 40)}\n{s.number}" for s in shown] if len(shown) <= 12 else None
-        axes.set_xticks(places, names, fontsize=7, parse_math=False)
-        axes.legend(fontsize=7, frameon=False)
+    shown = [spent for spent in dataset.releases if spent.state != "void"]
+    places, whole = np.arange(1.0, len(shown) + 1), cap.guarantee.epsilon
+    own = np.array([spent.guarantee.epsilon for spent in shown])
+    spent = np.array([spent.totals[0].epsilon for spent in shown])
+    added = np.cumsum([spent.charges[0].epsilon for spent in shown])
+    reached = float(added[-1]) if shown and np.isfinite(added[-1]) else 0.0
+    plot = Plot(
+        x_name="releases by their entries in the ledger",
+        y_name="epsilon",
+        traces=(
+            Trace(*_steps(places, spent), "spent in all"),
+            Trace(*_steps(places, added), "epsilons added up", "reference dotted"),
+        ),
+        bars=(Bars(places, own, 0 * own, own, "each release by itself", width=min(30.0, 240 / max(1, len(shown)))),),
+        marks=(Mark(whole, f"cap {number(whole)}", down=False),),
+        x_range=(0.4, len(shown) + 0.6),
+        y_range=(0.0, max(1.2 * whole, min(1.1 * reached, 3 * whole))),
+        x_ticks=_entries([entry.number for entry in shown]),
+        size=(760, 330),
+    )
+    named = (f"{entry.number} {untrusted.line(entry.mechanism, 40)}" for entry in shown)
+    notes = f"Releases: {', '.join(named)}." if 0 < len(shown) <= _LISTED else ""
+    write(Figure(f"{dataset.name}: {cap.describe()}", (plot,), notes=notes), path)
 
 
-def draw_attacks(path: str | Path, title: str, curves: Sequence[AttackCurve], *, across: int = 3) -> None:
-    """Success against epsilon, a field for each measure and data, with guessing, no protection and the bound."""
-    fields: dict[tuple[str, str], list[AttackCurve]] = {}
+def _entries(numbers: Sequence[int]) -> tuple[tuple[float, str], ...]:
+    """Ticks at the releases, as many as have room; a blank one where there are none."""
+    every = max(1, -(-len(numbers) // _LISTED))
+    found = [(i + 1.0, str(entry)) for i, entry in enumerate(numbers) if i % every == 0]
+    return tuple(found) or ((0.5, ""),)
+
+
+def _steps(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
+    """A step for each value, as wide as from one to the next."""
+    return np.column_stack([xs - 0.5, xs + 0.5]).ravel(), np.repeat(ys, 2)
+
+
+# ---- attacks --------------------------------------------------------------------------------------------------------
+
+
+def draw_attacks(path: str | Path, title: str, curves: Sequence[Curve], *, across: int = 3) -> None:
+    """Success against epsilon, a plot for each measure and data, with guessing, no protection and the bound."""
+    check_kind(path)
+    panels: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
-        fields.setdefault((curve.measure, curve.data), []).append(curve)
-    down, wide = -(-len(fields) // across), min(across, len(fields))
-    with figure(path, title, (4.8 * wide, 4.3 * down)) as picture:
-        axes = picture.subplots(down, wide, squeeze=False).ravel()
-        for unused in axes[len(fields) :]:
-            unused.set_axis_off()
-        for some, place in zip(fields.values(), axes, strict=False):
-            _attacked(place, some)
+        panels.setdefault((curve.measure, curve.data), []).append(curve)
+    write(Figure(title, tuple(map(_attacked, panels.values())), across), path)
 
 
-def _attacked(axes: Any, curves: Sequence[AttackCurve]) -> None:
-    one_attack, one_kind = (len({getattr(c, name) for c in curves}) == 1 for name in ("attack", "against"))
-    for curve, colour in zip(curves, _COLOURS, strict=False):
-        label = curve.against if one_attack else curve.attack if one_kind else f"{curve.attack}, {curve.against}"
-        epsilons = [p.epsilon for p in curve.points]
-        errors = [2 * p.error for p in curve.points]
-        axes.errorbar(epsilons, [p.success for p in curve.points], errors, color=colour, marker="o", ms=3, label=label)
-        axes.axhline(curve.unprotected, color=colour, linestyle="--", linewidth=0.9)
+def _attacked(curves: Sequence[Curve]) -> Plot:
     first = curves[0]
-    axes.plot(
-        epsilons, [p.bound for p in first.points], "v", color="#000000", ms=5, mfc="none", label="privacy's bound"
+    epsilons = np.array([p.epsilon for p in first.points])
+    low, high = log_range(epsilons)
+    ends = np.array([low, high])
+    one_attack, one_kind = (len({getattr(c, name) for c in curves}) == 1 for name in ("attack", "against"))
+    traces, bars = [], []
+    for place, curve in enumerate(curves):
+        name = curve.against if one_attack else curve.attack if one_kind else f"{curve.attack}, {curve.against}"
+        found, errors = (np.array([getattr(p, fact) for p in curve.points]) for fact in ("success", "error"))
+        bars.append(Bars(epsilons, found, found - 2 * errors, found + 2 * errors, style=colour(place)))
+        traces.append(Trace(epsilons, found, name, colour(place)))
+        traces.append(Trace(ends, np.full(2, curve.unprotected), "", f"{colour(place)} thin dashed"))
+    bounds = np.array([p.bound for p in first.points])
+    traces += [
+        Trace(epsilons, bounds, "privacy's bound", "strong", marker="triangle", joined=False),
+        Trace(ends, np.full(2, first.chance), "guessing", "reference dotted"),
+        Trace(ends[:0], ends[:0], "the same, unprotected", "reference thin dashed"),
+    ]
+    return Plot(
+        x_name="epsilon",
+        y_name=first.measure,
+        title=f"{first.attack if one_attack else first.against}: {first.data}",
+        traces=tuple(traces),
+        bars=tuple(bars),
+        x_range=(low, high),
+        y_range=(-0.03, 1.05),
+        x_ticks=_spaced(epsilons, low, high),
+        log="x",
+        size=(460, 310),
     )
-    axes.axhline(first.chance, color="#777777", linestyle=":", label="guessing")
-    axes.plot([], [], color="#5a6572", linestyle="--", linewidth=0.9, label="the same, unprotected")
-    axes.set(xscale="log", xlabel="epsilon", ylabel=first.measure, ylim=(-0.03, 1.05))
-    axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
-    axes.minorticks_off()
-    axes.set_title(f"{first.attack if one_attack else first.against}: {first.data}", fontsize=8)
-    axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=2)
 
 
-@contextmanager
-def figure(path: str | Path, title: str, size: tuple[float, float]) -> Iterator[Any]:
-    """A matplotlib figure that is written to ``path`` when the block ends: .svg, .png or .html."""
-    kind = Path(path).suffix.lower().lstrip(".")
-    if kind not in ("svg", "png", "html"):
-        raise ParameterError(f"a picture is a file that ends in .svg, .png or .html, got {str(path)!r}")
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingDependency("plots need matplotlib: pip install 'sfumato[plot]'") from None
-    with rc_context({"svg.hashsalt": "sfumato", "svg.fonttype": "none", "font.size": 9}):
-        picture = Figure(figsize=size, layout="constrained")
-        yield picture
-        picture.suptitle(untrusted.line(title), fontsize=9, parse_math=False)  # a name may hold dollars
-        if kind == "html":
-            Path(path).write_text(_page(picture, title), encoding="utf-8")
-        else:
-            picture.savefig(path, dpi=130, metadata={"Date": None} if kind == "svg" else None)
-
-
-def _page(picture: Any, title: str) -> str:
-    drawn = io.StringIO()
-    picture.savefig(drawn, format="svg", metadata={"Date": None})
-    body = drawn.getvalue()
-    body = body[body.index("<svg") :]
-    safe = html.escape(title)
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{safe}</title>\n<p>{safe}</p>\n{body}</html>\n'
-    )
+def _spaced(epsilons: Floats, low: float, high: float) -> tuple[tuple[float, str], ...]:
+    """Ticks at the epsilons, leaving out those that would touch the one before."""
+    found: list[tuple[float, str]] = []
+    for epsilon in sorted({float(e) for e in epsilons}):
+        apart: Any = math.inf if not found else 390 * math.log(epsilon / found[-1][0]) / math.log(high / low)
+        if apart > 4 * (len(f"{epsilon:g}") + len(found[-1][1]) if found else 0) + 8:
+            found.append((epsilon, f"{epsilon:g}"))
+    return tuple(found)

@@ -9,7 +9,7 @@ const made = (name, attributes) => {
 for (const [name, plot] of Object.entries(plots)) {
   const svg = document.getElementById(name), told = document.getElementById(name + "-told");
   const probe = svg.querySelector(".probe"), box = svg.viewBox.baseVal;
-  const line = made("line", {class: "hair", y1: 14, y2: box.height - 50});
+  const line = made("line", {class: "hair", y1: plot.top, y2: plot.floor});
   const dots = plot.y.map(() => made("circle", {r: 5, class: "at"}));
   probe.append(line, ...dots);
   let here = plot.first;

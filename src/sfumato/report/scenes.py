@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.estimation import distance_matrix, neighbours
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Floats, Integers
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphRelease, GraphSketchRelease, PairsRelease
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.sketch import SketchRelease
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.report import svg
-from sfumato.report.html import Markup, join, number
-from sfumato.report.svg import Bars, Mark, Plot, shortened
+from sfumato.report import maps, svg
+from sfumato.report.html import Markup
+from sfumato.report.numbers import number, percent
+from sfumato.report.svg import COLOURS, Bars, Key, Mark, Plot, colour, shortened
 
 if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 MOST_POINTS = 2000
 _EMBEDDED = 400  # records whose distances are turned into points
 _MAPPED = 96  # rows of a heat map
-_CLASSES = 7  # colours there are
 _COLUMNS = 24  # columns of answers shown
 _SPECTRUM = 60
 
@@ -40,7 +39,7 @@ class Scene:
     caption: str
 
 
-def sampled(count: int, most: int) -> NDArray[np.int64]:
+def sampled(count: int, most: int) -> Integers:
     """Which of many are shown: a public rule, the same for every release of as many."""
     every = np.arange(count)
     return every if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))
@@ -67,69 +66,53 @@ def scenes(release: "AnyRelease") -> list[Scene]:
     return _graph(release)
 
 
-def flat(rows: Floats) -> tuple[Floats, Floats]:
-    """The two directions in which rows vary most about their mean, as columns, and that mean; signs are settled."""
+def plane(rows: Floats, chosen: Integers) -> Floats:
+    """Some of the rows, along the two directions in which all of them vary most about their mean; signs are settled."""
     centre = rows.mean(axis=0)
     _, vectors = np.linalg.eigh((rows - centre).T @ (rows - centre))
     found = vectors[:, ::-1][:, :2]
     if found.shape[1] < 2:
         found = np.column_stack([found, np.zeros(len(found))])
     largest = found[np.abs(found).argmax(axis=0), np.arange(2)]
-    return found * np.where(largest < 0, -1.0, 1.0), centre
+    return np.asarray((rows[chosen] - centre) @ (found * np.where(largest < 0, -1.0, 1.0)))
 
 
 def _sketch(release: SketchRelease) -> Scene:
     clean = neighbours.denoise(release.array(), release.noise)
     seen = clean.rows if clean.rank >= 2 else release.array()
-    directions, centre = flat(seen)
-    points = (seen[sampled(release.rows, MOST_POINTS)] - centre) @ directions
     stands = f"{clean.rank} of {release.dimension} directions stand out of the noise"
     how = (
         f"{stands}; the records are shown within these, along the two in which they vary most."
         if clean.rank >= 2
         else f"{stands}: what is seen here is mostly noise."
     )
-    names = ("first direction", "second direction")
-    picture = svg.cloud([(points, "c0")], names, "released records in two dimensions")
+    picture = maps.cloud(plane(seen, sampled(release.rows, MOST_POINTS)), "released records in two dimensions")
     return Scene("The released records", picture, f"{how} {_rule(release.rows, MOST_POINTS, 'records')}")
 
 
 def _synthetic(release: SyntheticRelease) -> Scene:
     rows = release.array()
-    directions, centre = flat(rows)
     chosen = sampled(len(rows), MOST_POINTS)
-    points = (rows[chosen] - centre) @ directions
-    groups, shown = _by_class(release, points, chosen)
-    names = ("first direction", "second direction")
-    picture = join(svg.cloud(groups, names, "synthetic records in two dimensions"), svg.legend(shown))
+    codes, keys = _by_class(release, chosen)
+    picture = maps.cloud(plane(rows, chosen), "synthetic records in two dimensions", codes=codes, keys=keys)
     told = "The synthetic records along the two directions in which they vary most. No point is a person."
-    return Scene(
-        "The synthetic records",
-        picture,
-        f"{told} {_rule(len(rows), MOST_POINTS, 'rows')}",
-    )
+    return Scene("The synthetic records", picture, f"{told} {_rule(len(rows), MOST_POINTS, 'rows')}")
 
 
-def _by_class(
-    release: SyntheticRelease, points: Floats, chosen: Any
-) -> tuple[list[tuple[Floats, str]], list[tuple[str, str]]]:
-    """Points of each class in a colour of its own; the rarer classes share the last."""
+def _by_class(release: SyntheticRelease, chosen: Integers) -> tuple[Integers | None, list[Key]]:
+    """The place of each row's class in the legend, where the rarer classes share the last colour."""
     classes = release.model().classes
     if not classes:
-        return [(points, "c0")], []
+        return None, []
     codes = release.columns[-1].astype(np.int64)[chosen]
     often = np.argsort(-np.bincount(codes, minlength=len(classes)), kind="stable")
-    own, groups, shown = often[: _CLASSES if len(classes) <= _CLASSES else _CLASSES - 1], [], []
-    for place, code in enumerate(own):
-        if (codes == code).any():
-            groups.append((points[codes == code], f"c{place}"))
-        shown.append((f"c{place}", shortened(classes[int(code)], 40)))
-    rest = ~np.isin(codes, own)
+    own = often if len(classes) <= COLOURS else often[: COLOURS - 1]
+    keys = [Key(shortened(classes[int(code)], 40), colour(place)) for place, code in enumerate(own)]
     if len(classes) > len(own):
-        shown.append((f"c{_CLASSES - 1}", f"{len(classes) - len(own)} other classes"))
-        if rest.any():
-            groups.append((points[rest], f"c{_CLASSES - 1}"))
-    return groups, shown
+        keys.append(Key(f"{len(classes) - len(own)} other classes", colour(len(own))))
+    places = np.full(len(classes), len(keys) - 1)
+    places[own] = np.arange(len(own))
+    return places[codes], keys
 
 
 def _responses(release: ResponsesRelease) -> Scene:
@@ -142,14 +125,14 @@ def _responses(release: ResponsesRelease) -> Scene:
     plot = Plot(
         x_name="column, or value of a category",
         y_name="share of records",
-        bars=(Bars(np.arange(1.0, shown + 1), shares, np.zeros(shown), shares, "share"),),
+        bars=(Bars(np.arange(1.0, shown + 1), shares, np.zeros(shown), shares),),
         x_range=(0.4, shown + 0.6),
         y_range=(low - 0.02, high + 0.05),
         whole=True,
         label="estimated share of records with each value",
     )
     listed = "; ".join(
-        f"{i + 1} {shortened(n, 30)}: {_percent(s)}" for i, (n, s) in enumerate(zip(names, shares, strict=False))
+        f"{i + 1} {shortened(n, 30)}: {percent(s)}" for i, (n, s) in enumerate(zip(names, shares, strict=False))
     )
     more = "" if len(names) <= _COLUMNS else f" The first {_COLUMNS} of {len(names)} are shown."
     said = "How many records have each value, freed of what random answers add (unbiased, so below 0 at times)."
@@ -157,16 +140,11 @@ def _responses(release: ResponsesRelease) -> Scene:
     return Scene("The released answers, summed", svg.draw(plot, "answers"), caption)
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}".replace("-", "\u2212")
-
-
 def _distances(release: DistancesRelease) -> list[Scene]:
     chosen = sampled(release.rows, _EMBEDDED)
     matrix = within(release.values, chosen, release.rows)
     points = distance_matrix.points(matrix, 2)
-    names = ("first direction", "second direction")
-    cloud = svg.cloud([(points, "c0")], names, "records placed by their released distances")
+    cloud = maps.cloud(points, "records placed by their released distances")
     rule = _rule(release.rows, _EMBEDDED, "records")
     few = matrix[np.ix_(*[np.argsort(points[:, 0], kind="stable")[sampled(len(chosen), _MAPPED)]] * 2)]
     mapped = (
@@ -176,13 +154,13 @@ def _distances(release: DistancesRelease) -> list[Scene]:
         Scene("Records, placed by their distances", cloud, f"Classical scaling of the released numbers. {rule}"),
         Scene(
             "The released squared distances",
-            svg.heat(few, "released squared distances"),
+            maps.heat(few, "released squared distances"),
             f"{mapped} {_rule(len(chosen), _MAPPED, 'of these records')}",
         ),
     ]
 
 
-def within(triangle: Any, chosen: NDArray[np.int64], count: int) -> Floats:
+def within(triangle: Any, chosen: Integers, count: int) -> Floats:
     """The symmetric matrix of some rows of a triangle."""
     first, second = np.triu_indices(len(chosen), 1)
     matrix = np.zeros((len(chosen), len(chosen)))
@@ -203,7 +181,7 @@ def _covariance(release: CovarianceRelease) -> Scene:
         caption += f" Left blank, for a variance that is lost in the noise: {lost} of them."
     if shown < len(names):
         caption += f" The first {shown} of {len(names)} columns are shown."
-    picture = svg.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
+    picture = maps.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
     return Scene("How the columns vary together", picture, caption)
 
 
@@ -223,7 +201,7 @@ def _graph(release: GraphRelease) -> list[Scene]:
     return [
         Scene(
             "The released pairs",
-            svg.heat(few, "released weights of pairs"),
+            maps.heat(few, "released weights of pairs"),
             f"{mapped} {_rule(len(chosen), _MAPPED, 'vertices', 'the first')}",
         ),
         Scene(
@@ -257,7 +235,7 @@ def _values(values: Floats, marks: Sequence[Mark], label: str) -> Markup:
     plot = Plot(
         x_name="eigenvalue, the largest first",
         y_name="size",
-        bars=(Bars(places, shown, np.zeros(len(shown)), shown, "eigenvalue"),),
+        bars=(Bars(places, shown, np.zeros(len(shown)), shown),),
         marks=tuple(marks),
         x_range=(0.0, len(shown) + 1.0),
         y_range=(low * 1.05, high * 1.12),

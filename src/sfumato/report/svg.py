@@ -1,82 +1,63 @@
-"""Pictures as SVG, by hand: axes, curves, bars, clouds of points, and heat maps as small PNG files within.
+"""Plots as SVG: axes, curves, points, bars and marks, with legends. Reports, the studio and ``--plot`` draw with it.
 
-Colours are classes of the style sheet, so that one picture serves dark, light and paper.
+Colours are classes of one style sheet (``pictures.css``), so that one picture serves dark, light and paper. No script
+is needed, and every text is escaped.
 """
 
-import base64
-import math
-import struct
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from sfumato import untrusted
 from sfumato.numerics.types import Floats
-from sfumato.report.html import Markup, join, tag, tick
+from sfumato.report.axes import Scale
+from sfumato.report.html import Markup, join, packaged, tag
+from sfumato.report.numbers import tick
 
-WIDTH, HEIGHT = 560, 330
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 14, 50
-_LETTER = 9.5  # how wide one is, about
-_POSITIVE, _NEGATIVE = (27, 108, 168), (200, 85, 61)
+COLOURS = 7  # classes c0 to c6 of the style sheet
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 14, 50  # margins; the left one grows with the ticks
+_LETTER = 8.0  # how wide one is, about
+_LINE = 17  # from one line of text to the next
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """Values from ``low`` to ``high``, evenly or by their logarithms, laid out between two places."""
+def style() -> str:
+    """The style sheet of every picture, with the colours of light and of dark pages."""
+    return packaged("pictures.css")
 
-    low: float
-    high: float
-    start: float
-    stop: float
-    log: bool = False
 
-    def place(self, values: Any) -> Any:
-        """Where values lie, in the picture's units."""
-        values = np.asarray(values, np.float64)
-        if self.log:
-            share = np.log(np.maximum(values, self.low * 1e-3) / self.low) / math.log(self.high / self.low)
-        else:
-            share = (values - self.low) / (self.high - self.low)
-        return self.start + share * (self.stop - self.start)
+def colour(place: int) -> str:
+    """The class of the first, second, ... colour; they come round again."""
+    return f"c{place % COLOURS}"
 
-    def ticks(self, wanted: int = 5) -> list[float]:
-        """Round values: steps of 1, 2 or 5, or powers of ten."""
-        if self.log:
-            first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-            powers = [10.0**p for p in range(first, last + 1, max(1, (last - first) // wanted))]
-            if len(powers) > 2:
-                return powers
-            steps = [m * 10.0**p for p in range(first - 1, last + 1) for m in (1, 2, 5)]
-            return [v for v in steps if self.low * 0.999 <= v <= self.high * 1.001]
-        rough = (self.high - self.low) / wanted
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
-        count = math.floor(self.high / step + 1e-9)
-        return [i * step for i in range(math.ceil(self.low / step - 1e-9), count + 1)]
+
+# ---- what a plot shows ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A curve with a name; ``style`` is a class of the style sheet."""
+class Trace:
+    """A curve, or points where it is not ``joined``. ``style``: classes of the style sheet. No name, no key."""
 
     xs: Floats
     ys: Floats
     name: str
     style: str = "c0"
+    marker: Literal["", "dot", "triangle"] = ""
+    joined: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Points, each with an interval."""
+    """Values, each with an interval; a bar chart where these begin at 0."""
 
     xs: Floats
     ys: Floats
     lows: Floats
     highs: Floats
-    name: str
+    name: str = ""
+    style: str = "c0"
+    width: float = 2.0  # of a bar, in the picture's units
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,189 +70,213 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """The one point that a picture is about, with what is written beside it."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend."""
+
+    name: str
+    style: str
+    shape: Literal["line", "dot", "triangle", "bar"] = "dot"
+
+
+@dataclass(frozen=True, slots=True)
 class Plot:
-    """Curves or bars on two axes, and what is said of each point when it is touched."""
+    """Curves or bars on two axes. ``told``: what is said of each point when it is touched, ``first`` before that."""
 
     x_name: str
     y_name: str
-    lines: tuple[Line, ...] = ()
+    title: str = ""
+    traces: tuple[Trace, ...] = ()
     bars: tuple[Bars, ...] = ()
     marks: tuple[Mark, ...] = ()
+    chosen: Chosen | None = None
     told: tuple[str, ...] = ()
-    first: int = 0  # which point is told of before any is touched
+    first: int = 0
     x_range: tuple[float, float] = (0.0, 1.0)
     y_range: tuple[float, float] = (0.0, 1.0)
-    log: bool = False
+    log: Literal["", "x", "y", "xy"] = ""
     whole: bool = False  # x counts things
-    label: str = field(default="")
+    x_ticks: tuple[tuple[float, str], ...] = ()  # instead of round ones
+    y_text: Callable[[float], str] = tick
+    size: tuple[int, int] = (560, 330)
+    label: str = ""
 
     @property
-    def axes(self) -> tuple[Axis, Axis]:
-        """Across and up."""
-        across = Axis(*self.x_range, _LEFT, WIDTH - _RIGHT, self.log)
-        return across, Axis(*self.y_range, HEIGHT - _BOTTOM, _TOP, self.log)
+    def axes(self) -> tuple[Scale, Scale]:
+        """Across and up; what the ticks say has room on the left."""
+        width, height = self.size
+        up = Scale(*self.y_range, height - _BOTTOM, _TOP, "y" in self.log)
+        left = max(_LEFT, 14 + _LETTER * max(len(self.y_text(value)) for value in up.ticks()))
+        return Scale(*self.x_range, left, width - _RIGHT, "x" in self.log), up
+
+    @property
+    def keys(self) -> list[Key]:
+        """The legend: what has a name."""
+        traces = [Key(t.name, t.style, "line" if t.joined else t.marker or "dot") for t in self.traces if t.name]
+        return traces + [Key(b.name, b.style, "bar") for b in self.bars if b.name]
 
     def probe(self) -> dict[str, Any]:
         """Where the points lie and what is said of each, for the page's script."""
         across, up = self.axes
-        shown = self.bars or self.lines
-        ys = np.stack([np.clip(up.place(s.ys), _TOP, HEIGHT - _BOTTOM) for s in shown if len(s.ys) == len(self.told)])
-        xs = across.place(shown[0].xs)
-        return {"x": _short(xs), "y": [_short(y) for y in ys], "told": list(self.told), "first": self.first}
+        shown = self.bars or self.traces
+        ys = [np.clip(up.place(s.ys), up.stop, up.start) for s in shown if len(s.ys) == len(self.told)]
+        places = {"x": _short(across.place(shown[0].xs)), "y": [_short(y) for y in ys]}
+        return places | {"told": list(self.told), "first": self.first, "top": up.stop, "floor": up.start}
 
 
 def _short(values: Floats) -> list[float]:
     return [round(float(v), 1) for v in np.atleast_1d(values)]
 
 
-def draw(plot: Plot, name: str) -> Markup:
-    """A plot as SVG, complete without any script."""
+def _at(value: Any) -> float:
+    return round(float(value), 1)
+
+
+# ---- drawing --------------------------------------------------------------------------------------------------------
+
+
+def draw(plot: Plot, name: str, **place: object) -> Markup:
+    """A plot as SVG, complete without any script; ``name`` is its id, ``place`` where it lies in a larger one."""
     across, up = plot.axes
-    inside = [_grid(plot, across, up), *(_mark(m, i, across, up) for i, m in enumerate(plot.marks))]
-    inside += [_curve(line, across, up) for line in plot.lines]
+    box = tag("rect", x=across.start, y=up.stop, width=across.stop - across.start, height=up.start - up.stop)
+    inside = [*_marks(plot.marks, across, up)]
     inside += [_bars(bars, across, up) for bars in plot.bars]
-    inside.append(tag("g", class_="probe", aria_hidden="true"))
-    label = plot.label or f"{plot.y_name} against {plot.x_name}"
-    clip = tag("clipPath", tag("rect", **_box()), id=f"{name}-clip")
-    body = tag("g", *inside[1:], clip_path=f"url(#{name}-clip)")
+    inside += [_trace(trace, across, up) for trace in plot.traces]
     return tag(
         "svg",
-        clip,
-        inside[0],
-        body,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        tag("clipPath", box, id=f"{name}-clip"),
+        *_grid(plot, across, up),
+        tag("g", *inside, clip_path=f"url(#{name}-clip)"),
+        "" if plot.chosen is None else _chosen(plot.chosen, across, up),
+        tag("g", class_="probe", aria_hidden="true"),
+        viewBox=f"0 0 {plot.size[0]} {plot.size[1]}",
         class_="plot",
         id=name,
         role="img",
-        aria_label=label,
+        aria_label=plot.label or f"{plot.y_name} against {plot.x_name}",
+        **place,
     )
 
 
-def _box() -> dict[str, object]:
-    return {"x": _LEFT, "y": _TOP, "width": WIDTH - _RIGHT - _LEFT, "height": HEIGHT - _BOTTOM - _TOP}
-
-
-def _grid(plot: Plot, across: Axis, up: Axis) -> Markup:
-    parts: list[object] = []
-    floor = HEIGHT - _BOTTOM
+def _grid(plot: Plot, across: Scale, up: Scale) -> Iterator[Markup]:
     for value in up.ticks():
-        y = round(float(up.place(value)), 1)
-        parts.append(tag("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
-        parts.append(tag("text", tick(value), x=_LEFT - 8, y=y + 4, text_anchor="end"))
-    for value in across.ticks():
-        if plot.whole and value != round(value):
-            continue
-        x = round(float(across.place(value)), 1)
-        parts.append(tag("line", x1=x, x2=x, y1=floor, y2=floor + 5, class_="axis"))
-        parts.append(tag("text", tick(value), x=x, y=floor + 19, text_anchor="middle"))
-    parts.append(tag("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=floor, y2=floor, class_="axis"))
-    parts.append(
-        tag("text", plot.x_name, x=(_LEFT + WIDTH - _RIGHT) / 2, y=HEIGHT - 8, text_anchor="middle", class_="name")
-    )
-    return join(*parts)
+        y = _at(up.place(value))
+        yield tag("line", x1=across.start, x2=across.stop, y1=y, y2=y, class_="grid")
+        yield tag("text", plot.y_text(value), x=across.start - 8, y=y + 4, text_anchor="end")
+    round_ones = ((v, tick(v)) for v in across.ticks() if not plot.whole or v == round(v))
+    for value, text in plot.x_ticks or round_ones:
+        x = _at(across.place(value))
+        yield tag("line", x1=x, x2=x, y1=up.start, y2=up.start + 5, class_="axis")
+        yield tag("text", text, x=x, y=up.start + 19, text_anchor="middle")
+    yield tag("line", x1=across.start, x2=across.stop, y1=up.start, y2=up.start, class_="axis")
+    middle = (across.start + across.stop) / 2
+    yield tag("text", plot.x_name, x=middle, y=up.start + 42, text_anchor="middle", class_="name")
 
 
-def _curve(line: Line, across: Axis, up: Axis) -> Markup:
-    xs, ys = across.place(line.xs), up.place(line.ys)
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, np.clip(ys, -1e4, 1e4), strict=True))
-    return tag("polyline", tag("title", line.name), points=points, class_=f"curve {line.style}")
-
-
-def _bars(bars: Bars, across: Axis, up: Axis) -> Markup:
-    parts = []
-    lows, highs = (np.clip(up.place(v), -10, HEIGHT + 10) for v in (bars.lows, bars.highs))
-    for x, y, low, high in zip(across.place(bars.xs), up.place(bars.ys), lows, highs, strict=True):
-        parts.append(tag("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=f"{low:.1f}", y2=f"{high:.1f}", class_="bar"))
-        parts.append(tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=3.2, class_="dot"))
+def _trace(trace: Trace, across: Scale, up: Scale) -> Markup:
+    known = np.isfinite(trace.xs) & ~np.isnan(trace.ys)
+    xs, ys = across.place(trace.xs[known]), np.clip(up.place(trace.ys[known]), -1e4, 1e4)
+    parts: list[Markup] = [tag("title", trace.name)] if trace.name else []
+    if trace.joined and len(xs) > 1:
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
+        parts.append(tag("polyline", points=points, class_=f"curve {trace.style}"))
+    marker = trace.marker or ("dot" if len(xs) == 1 else "")
+    parts += [_marker(marker, x, y, trace.style) for x, y in zip(xs, ys, strict=True) if marker]
     return tag("g", *parts)
 
 
-def _mark(mark: Mark, line: int, across: Axis, up: Axis) -> Markup:
-    if not mark.down:
-        y = round(float(up.place(mark.at)), 1)
-        return join(
-            tag("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="mark"),
-            tag("text", mark.name, x=WIDTH - _RIGHT - 4, y=y - 6, text_anchor="end", class_="marked"),
-        )
-    x = round(float(across.place(mark.at)), 1)
-    right = x + 6 + _LETTER * len(mark.name) < WIDTH
+def _marker(shape: str, x: float, y: float, style: str) -> Markup:
+    if shape == "triangle":
+        path = f"M{x - 4.5:.1f} {y - 4:.1f}h9l-4.5 8z"
+        return tag("path", d=path, class_=f"triangle {style}")
+    return tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=3.2, class_=f"dot {style}")
+
+
+def _bars(bars: Bars, across: Scale, up: Scale) -> Markup:
+    parts = []
+    lows, highs = (np.clip(up.place(v), -1e4, 1e4) for v in (bars.lows, bars.highs))
+    for x, y, low, high in zip(across.place(bars.xs), up.place(bars.ys), lows, highs, strict=True):
+        places = {"x1": f"{x:.1f}", "x2": f"{x:.1f}", "y1": f"{low:.1f}", "y2": f"{high:.1f}"}
+        parts.append(tag("line", **places, stroke_width=bars.width, class_=f"bar {bars.style}"))
+        if bars.width < 4:
+            parts.append(_marker("dot", x, float(np.clip(y, -1e4, 1e4)), bars.style))
+    return tag("g", *parts)
+
+
+def _marks(marks: Sequence[Mark], across: Scale, up: Scale) -> Iterator[Markup]:
+    yield from (_vertical(m, i, across, up) for i, m in enumerate(m for m in marks if m.down))
+    above = up.start
+    for mark in sorted((m for m in marks if not m.down and up.shows(m.at)), key=lambda m: m.at):
+        y = _at(up.place(mark.at))
+        above = min(y - 6, above - _LINE)  # labels of lines that lie close are stacked
+        yield tag("line", x1=across.start, x2=across.stop, y1=y, y2=y, class_="mark")
+        place = {"x": across.stop - 4, "y": max(above, up.stop + 12), "text_anchor": "end"}
+        yield tag("text", mark.name, **place, class_="marked")
+
+
+def _vertical(mark: Mark, line: int, across: Scale, up: Scale) -> Markup:
+    x = _at(across.place(mark.at))
+    right = x + 6 + 1.2 * _LETTER * len(mark.name) < across.stop
+    place = {"x": x + (6 if right else -6), "y": up.stop + 14 + 20 * line, "text_anchor": "start" if right else "end"}
     return join(
-        tag("line", x1=x, x2=x, y1=_TOP, y2=HEIGHT - _BOTTOM, class_="mark"),
-        tag(
-            "text",
-            mark.name,
-            x=x + (6 if right else -6),
-            y=_TOP + 14 + 20 * line,
-            text_anchor="start" if right else "end",
-            class_="marked",
-        ),
+        tag("line", x1=x, x2=x, y1=up.stop, y2=up.start, class_="mark"),
+        tag("text", mark.name, **place, class_="marked"),
     )
 
 
-def legend(names: Sequence[tuple[str, str]]) -> Markup:
-    """Which colour is what: pairs of a class and a name."""
-    return tag("ul", *(tag("li", tag("i", class_=style), name) for style, name in names), class_="legend")
+def _chosen(point: Chosen, across: Scale, up: Scale) -> Markup:
+    x, y = _at(across.place(point.x)), _at(up.place(point.y))
+    right = x + 11 + 1.2 * _LETTER * len(point.text) < across.stop
+    place = {
+        "x": x + (11 if right else -11),
+        "y": max(y - 11, up.stop + 12),
+        "text_anchor": "start" if right else "end",
+    }
+    return join(tag("circle", cx=x, cy=y, r=7, class_="chosen"), tag("text", point.text, **place, class_="marked"))
 
 
-def cloud(groups: Sequence[tuple[Floats, str]], names: tuple[str, str], label: str) -> Markup:
-    """Points in the plane, one colour for each group: arrays of shape (points, 2) with a class."""
-    points = np.concatenate([group for group, _ in groups])
-    low, high = points.min(axis=0), points.max(axis=0)
-    reach = float(max(high - low)) * 1.06 or 1.0
-    middle = (low + high) / 2
-    side = 380
-    parts: list[object] = [tag("rect", x=0.5, y=0.5, width=side - 1, height=side - 1, class_="field")]
-    for group, style in groups:
-        placed = side / 2 + (group - middle) / reach * side * np.array([1, -1])
-        path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in placed)
-        parts.append(tag("path", d=path, class_=f"cloud {style}"))
-    parts.append(tag("text", names[0], x=side / 2, y=side + 18, text_anchor="middle", class_="name"))
-    parts.append(tag("text", names[1], x=-side / 2, y=-8, transform="rotate(-90)", text_anchor="middle", class_="name"))
-    return tag("svg", *parts, viewBox=f"-26 0 {side + 27} {side + 26}", class_="square", role="img", aria_label=label)
+# ---- around a plot --------------------------------------------------------------------------------------------------
 
 
-def heat(matrix: Floats, label: str, names: Sequence[str] = ()) -> Markup:
-    """A matrix as a map: one colour above 0, another below, stronger farther from it."""
-    side, rows = 380, len(matrix)
-    name_room = min(150, 8 + 7 * max((min(len(n), 18) for n in names), default=0)) if names and rows <= 24 else 0
-    image = base64.b64encode(_png(matrix)).decode()
-    parts = [
-        tag("rect", x=name_room, y=0, width=side, height=side, class_="field"),
-        tag(
-            "image",
-            x=name_room,
-            y=0,
-            width=side,
-            height=side,
-            href=f"data:image/png;base64,{image}",
-            class_="pixels",
-            preserveAspectRatio="none",
-        ),
-    ]
-    if name_room:
-        for i, name in enumerate(names):
-            y = (i + 0.5) * side / rows + 4
-            parts.append(tag("text", shortened(name), x=name_room - 6, y=f"{y:.1f}", text_anchor="end", class_="small"))
-    box = f"0 0 {side + name_room} {side + 1}"
-    return tag("svg", *parts, viewBox=box, class_="square", role="img", aria_label=label)
+def framed(plot: Plot, name: str, *below: object) -> Markup:
+    """A plot in a page, with its title, its legend and what is said below."""
+    above = plot.title or plot.y_name[:1].upper() + plot.y_name[1:]
+    upward = tag("p", plot.y_name, class_="upward") if plot.title else ""
+    return tag("figure", tag("h3", above), upward, draw(plot, name), legend(plot.keys), *below, class_="chart")
+
+
+def legend(keys: Sequence[Key]) -> Markup:
+    """Which colour is what, in a page."""
+    samples = ((tag("svg", sample(key), viewBox="0 0 26 12", aria_hidden="true"), key.name) for key in keys)
+    return tag("ul", *(tag("li", *pair) for pair in samples), class_="legend") if keys else Markup("")
+
+
+def sample(key: Key) -> Markup:
+    """What a line, a point or a bar of this key looks like, 26 wide and 12 high."""
+    if key.shape == "line":
+        return tag("line", x1=1, x2=25, y1=6, y2=6, class_=f"curve {key.style}")
+    if key.shape == "bar":
+        return tag("line", x1=13, x2=13, y1=0, y2=12, stroke_width=9, class_=f"bar {key.style}")
+    return _marker(key.shape, 13, 6, key.style)
+
+
+def gauge(parts: Sequence[tuple[float, str]], label: str) -> Markup:
+    """How much of a whole is taken: shares of it from its beginning, the largest first, each with a class."""
+    shares = (tag("rect", width=_at(1000 * min(max(s, 0.0), 1.0)), height=26, class_=kind) for s, kind in parts)
+    room = tag("rect", width=1000, height=26, class_="room")
+    box: dict[str, object] = {"viewBox": "0 0 1000 26", "preserveAspectRatio": "none", "class_": "gauge"}
+    return tag("svg", room, *shares, **box, role="img", aria_label=label)
 
 
 def shortened(name: object, most: int = 18) -> str:
     """A name that fits beside a picture."""
     text = untrusted.marked(name)
     return text if len(text) <= most else text[: most - 1] + "\u2026"
-
-
-def _png(matrix: Floats) -> bytes:
-    """A picture of a matrix, transparent at 0; largest entries are fully coloured."""
-    most = float(np.abs(matrix).max()) or 1.0
-    share = np.abs(matrix) / most
-    pixels = np.empty((*matrix.shape, 4), np.uint8)
-    pixels[..., :3] = np.where((matrix >= 0)[..., None], _POSITIVE, _NEGATIVE)
-    pixels[..., 3] = np.rint(255 * share)
-    raw = b"".join(b"\0" + row.tobytes() for row in pixels)
-    size = struct.pack(">IIBBBBB", matrix.shape[1], matrix.shape[0], 8, 6, 0, 0, 0)
-    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(raw, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
-    )

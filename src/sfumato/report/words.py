@@ -8,7 +8,9 @@ from sfumato.fileformat import kinds, plain_words
 from sfumato.fileformat.manifest import Manifest
 from sfumato.privacy.attack_bounds import guess
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report.html import Markup, escape, join, number, tag
+from sfumato.report.html import Markup, escape, join, tag
+from sfumato.report.numbers import number
+from sfumato.report.svg import gauge
 
 if TYPE_CHECKING:
     from sfumato.ledger.state import Dataset, Spent
@@ -111,26 +113,32 @@ def _x(letter: str, index: str) -> Markup:
 # ---- what it leaves open --------------------------------------------------------------------------------------------
 
 
+_DEPENDENT = (
+    "The promise compares inputs in which one unit changes and all else stays. Where {things} tell about each other "
+    "(families, copies, repeated visits), what is learnt about one from the others is not counted."
+)
+_EVERYBODY = (
+    "A fact that the data show about people in general can be applied to any one of them, whether or not they are in "
+    "the data. The promise limits only what their own data add."
+)
+_FRESH = (
+    "The promise rests on a projection that was drawn after the data were fixed. It does not hold for rows that "
+    "somebody chose knowing the projection, nor for a second release with the same one."
+)
+_IDEALIZED = (
+    "The proof is about real numbers, and this release was computed in doubles and rounded to a coarse grid. No proof "
+    "covers the difference."
+)
+
+
 def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """What the promise does not cover: a few words, and a sentence or two."""
     guarantee, graph = Guarantee.from_dict(manifest["guarantee"]), kinds.of(manifest).graph
     yield "What is public", plain_words.unprotected(manifest) + _public(manifest)
     yield _more_than_a_unit(guarantee)
-    thing = "edges" if graph else "records"
-    yield (
-        f"{thing.capitalize()} that depend on each other",
-        (
-            f"The promise compares inputs in which one unit changes and all else stays. Where {thing} tell about each "
-            "other (families, copies, repeated visits), what is learnt about one from the others is not counted."
-        ),
-    )
-    yield (
-        "What is true of everybody",
-        (
-            "A fact that the data show about people in general can be applied to any one of them, whether or not they "
-            "are in the data. The promise limits only what their own data add."
-        ),
-    )
+    things = "edges" if graph else "records"
+    yield f"{things.capitalize()} that depend on each other", _DEPENDENT.format(things=things)
+    yield "What is true of everybody", _EVERYBODY
     charged = (
         f"This one was {plain_words.accounted(manifest)}."
         if manifest["accounted"]
@@ -138,21 +146,9 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
     )
     yield "Other releases", f"What is published of the same data adds up: epsilons, at worst, as a plain sum. {charged}"
     if guarantee.projection == "fresh":
-        yield (
-            "Data chosen after the projection",
-            (
-                "The promise rests on a projection that was drawn after the data were fixed. It does not hold for rows "
-                "that somebody chose knowing the projection, nor for a second release with the same one."
-            ),
-        )
+        yield "Data chosen after the projection", _FRESH
     if manifest["numerics"] == "idealized":
-        yield (
-            "The arithmetic",
-            (
-                "The proof is about real numbers, and this release was computed in doubles and rounded to a coarse "
-                "grid. No proof covers the difference."
-            ),
-        )
+        yield "The arithmetic", _IDEALIZED
     yield "The randomness", f"{manifest['randomness'][:1].upper()}{manifest['randomness'][1:]}."
 
 
@@ -248,9 +244,7 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
             tag("b", f"{number(total.epsilon)} of {number(whole)}"),
             f" spent by {releases} ({total.bound} composition)",
         ),
-        tag(
-            "div", tag("span", style=f"width:{share:.1%}"), class_="gauge", role="img", aria_label=f"{share:.0%} spent"
-        ),
+        gauge([(share, "spent")], f"{share:.0%} spent"),
         tag("p", f"Cap: {cap.describe()}. Left: one more pure release of \u03b5 up to {number(left)}.", class_="quiet"),
         class_="cap",
     )

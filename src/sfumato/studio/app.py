@@ -8,11 +8,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from sfumato.releases.release import load
+from sfumato.report import svg
 from sfumato.studio import budget_screen, describe_screen, explore_screen, plan_screen, release_screen
 from sfumato.studio.desk import Studio
 from sfumato.studio.guard import Guard
-from sfumato.studio.pages import page, reading
+from sfumato.studio.pages import reading
 
 
 def application(studio: Studio, port: int) -> Guard:
@@ -29,8 +29,8 @@ def screens(studio: Studio) -> Starlette:
         *plan_screen.routes(studio),
         *release_screen.routes(studio),
         *budget_screen.routes(studio),
-        reading(studio, "/explore", _explore),
-        reading(studio, "/explore/{name}", _explored),
+        *explore_screen.routes(studio),
+        reading(studio, "/static/pictures.css", _pictures),
         Mount("/static", StaticFiles(directory=static)),
     ]
     made = Starlette(routes=routes)
@@ -43,18 +43,7 @@ def _home(studio: Studio, request: Request) -> Response:
     return RedirectResponse("/data", 303)
 
 
-def _explore(studio: Studio, request: Request) -> Response:
-    """The releases in the folder."""
-    del request
-    releases, unnamed = studio.folder.releases(), studio.folder.unnamed()
-    return page(studio, "explore_list.html", here="explore", releases=releases, unnamed=unnamed)
-
-
-def _explored(studio: Studio, request: Request) -> Response:
-    """One release: its questions and, if one is asked (``?question=...``), the answer; a GET, since nothing changes."""
-    name, fields = request.path_params["name"], dict(request.query_params)
-    release = load(studio.folder.release(name))
-    asked = fields.get("question")
-    told = None if asked is None else explore_screen.answer(release, asked, fields)
-    facts = {"name": name, "manifest": release.manifest, "questions": explore_screen.questions(release)}
-    return page(studio, "explore.html", here="explore", **facts, asked=asked, fields=fields, answer=told)
+def _pictures(studio: Studio, request: Request) -> Response:
+    """The style of pictures, which reports carry too."""
+    del studio, request
+    return Response(svg.style(), media_type="text/css")

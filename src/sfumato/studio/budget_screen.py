@@ -1,6 +1,5 @@
 """The Budget screen: what was spent of each dataset, what remains, every release, and whether the record is whole."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +104,6 @@ def _budget(studio: Studio, status: int = 200, **facts: Any) -> Response:
         "states": _STATES,
         "next": _NEXT,
         "units": UNITS,
-        "infinite": math.isinf,
         "fields": {"name": "", "unit": "record", "epsilon": "3", "delta": "1e-6", "neighbours": "replace"},
         "wrong": "",
         "verified": None,

@@ -54,7 +54,7 @@ def routes(studio: Studio) -> list[Route]:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FormRow:
     """One column as the form holds it: texts, and what is wrong with them. ``kind`` is empty if it is left out."""
 
     name: str
@@ -63,12 +63,12 @@ class Line:
     wrong: Mapping[str, str] = field(default_factory=dict)
 
 
-def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[Line]:
+def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[FormRow]:
     """The columns of a table, as its schema or else a draft describes them."""
     if schema is None:
-        return [Line(name, _drafted_kind(names_and_types.field(i))) for i, name in enumerate(names_and_types.names)]
+        return [FormRow(name, _drafted_kind(names_and_types.field(i))) for i, name in enumerate(names_and_types.names)]
     described = {column.name: column for column in schema.columns}
-    inside = [_line(described[n]) if n in described else Line(n, "") for n in names_and_types.names]
+    inside = [_line(described[n]) if n in described else FormRow(n, "") for n in names_and_types.names]
     absent = [column for name, column in described.items() if name not in names_and_types.names]
     return inside + [replace(_line(c), wrong={"kind": "the data lack this column"}) for c in absent]
 
@@ -83,9 +83,9 @@ def _drafted_kind(of: pa.Field) -> str:
     return next((kind for kind in KINDS if f'\nkind = "{kind}"\n' in text), "")
 
 
-def _line(column: Column) -> Line:
+def _line(column: Column) -> FormRow:
     texts = {key: _text(getattr(column, key, None)) for key in _KEYS}
-    return Line(column.name, column.kind, texts | ({"weight": ""} if texts["weight"] == "1.0" else {}))
+    return FormRow(column.name, column.kind, texts | ({"weight": ""} if texts["weight"] == "1.0" else {}))
 
 
 def _text(value: object) -> str:
@@ -94,17 +94,19 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def lines_from(form: Form) -> list[Line]:
+def lines_from(form: Form) -> list[FormRow]:
     """The lines that a form holds."""
     count = form.get("lines", "")
     numbers = range(min(int(count), _MOST_LINES) if re.fullmatch("[0-9]{1,9}", count) else 0)
     return [
-        Line(form.get(f"{i}.name", ""), form.get(f"{i}.kind", ""), {key: form.get(f"{i}.{key}", "") for key in _KEYS})
+        FormRow(
+            form.get(f"{i}.name", ""), form.get(f"{i}.kind", ""), {key: form.get(f"{i}.{key}", "") for key in _KEYS}
+        )
         for i in numbers
     ]
 
 
-def completed(lines: list[Line], before: Schema | None) -> tuple[list[Line], list[Column]]:
+def completed(lines: list[FormRow], before: Schema | None) -> tuple[list[FormRow], list[Column]]:
     """The columns that lines describe, and the lines with what is wrong beside each field."""
     known = {c.name: c for c in before.columns} if before is not None else {}
     checked, columns = [], []
@@ -121,14 +123,14 @@ def completed(lines: list[Line], before: Schema | None) -> tuple[list[Line], lis
     return checked, columns
 
 
-def _beside(line: Line, message: str) -> dict[str, str]:
+def _beside(line: FormRow, message: str) -> dict[str, str]:
     """A complaint about a column, under the field that it names."""
     key = message.split(" ", maxsplit=1)[0].strip(",")
     place = key if key in _FIELDS.get(line.kind, ()) else "kind"
     return {place: message.removeprefix(f"{place} of column {line.name!r} ")}
 
 
-def _column(line: Line, before: Column | None) -> Column:
+def _column(line: FormRow, before: Column | None) -> Column:
     if line.kind not in KINDS:
         raise SchemaError(f"kind of column {line.name!r} must be one of {', '.join(KINDS)}")
     given = {key: _value(line, key, before) for key in _FIELDS[line.kind] if line.texts[key].strip()}
@@ -136,7 +138,7 @@ def _column(line: Line, before: Column | None) -> Column:
     return column
 
 
-def _value(line: Line, key: str, before: Column | None) -> Any:
+def _value(line: FormRow, key: str, before: Column | None) -> Any:
     text = line.texts[key].strip()
     if line.kind == "category" and key != "weight":
         whole = {str(v): v for v in before.values} if isinstance(before, Category) else {}  # numbers stay numbers

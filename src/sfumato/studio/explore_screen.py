@@ -9,37 +9,64 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.estimation import distance_matrix, neighbours
 from sfumato.intervals.estimate import Estimate
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Floats, Integers
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
-from sfumato.releases.release import AnyRelease
+from sfumato.releases.release import AnyRelease, load
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.report import svg
+from sfumato.report import maps
+from sfumato.report.error_plots import SIMULATED, lean
 from sfumato.report.extreme import check_computable
-from sfumato.report.html import Markup, join, number
-from sfumato.report.scenes import flat, sampled, within
+from sfumato.report.html import Markup
+from sfumato.report.numbers import number, percent
+from sfumato.report.scenes import MOST_POINTS, plane, sampled, within
+from sfumato.report.svg import COLOURS, Key, colour
+from sfumato.studio.desk import Studio
 from sfumato.studio.form_fields import Choice, Field, Number, Positions, Whole, read
+from sfumato.studio.pages import page, reading
 
 Values: TypeAlias = dict[str, Any]
 Row: TypeAlias = tuple[str | int | float, ...]
 
-MOST_NEIGHBOURS, MOST_CLUSTERS, MOST_COMPONENTS, MOST_SAMPLES = 100, 7, 10, 200
+MOST_NEIGHBOURS, MOST_CLUSTERS, MOST_COMPONENTS, MOST_SAMPLES = 100, COLOURS, 10, 200
 MOST_CLUSTERED, MOST_EMBEDDED = 20_000, 600  # records that take part; others are left out by a public rule
-_SIMULATED = 512  # columns up to which intervals of components are simulated
 _WIDE = 24  # columns of a table of samples
 _NONE, _SHARE = "none", "share"
-_COLOURS = tuple(f"c{i}" for i in range(MOST_CLUSTERS))
+
+
+def routes(studio: Studio) -> list[Route]:
+    """Of this screen."""
+    return [reading(studio, "/explore", releases), reading(studio, "/explore/{name}", explored)]
+
+
+def releases(studio: Studio, request: Request) -> Response:
+    """The releases in the folder."""
+    del request
+    found, unnamed = studio.folder.releases(), studio.folder.unnamed()
+    return page(studio, "explore_list.html", here="explore", releases=found, unnamed=unnamed)
+
+
+def explored(studio: Studio, request: Request) -> Response:
+    """One release: its questions and, if one is asked (``?question=...``), the answer; a GET, since nothing changes."""
+    name, fields = request.path_params["name"], dict(request.query_params)
+    release = load(studio.folder.release(name))
+    asked = fields.get("question")
+    told = None if asked is None else answer(release, asked, fields)
+    facts = {"name": name, "manifest": release.manifest, "questions": questions(release)}
+    return page(studio, "explore.html", here="explore", **facts, asked=asked, fields=fields, answer=told)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """What is said: a sentence, a table of plain values, what its errors cover, what to beware of, and a picture."""
 
     sentence: str
@@ -62,7 +89,7 @@ class Answer:
 def _shown(cell: str | float, *, share: bool) -> str:
     if isinstance(cell, str):
         return cell
-    return f"{cell:.1%}" if share else f"{cell:,}" if isinstance(cell, int) else number(cell)
+    return percent(cell) if share else f"{cell:,}" if isinstance(cell, int) else number(cell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +100,7 @@ class Question:
     title: str
     text: str
     fields: tuple[Field, ...]
-    ask: Callable[[AnyRelease, Values], Answer]
+    ask: Callable[[AnyRelease, Values], Reply]
 
     def plain(self) -> dict[str, Any]:
         """For a template."""
@@ -177,12 +204,12 @@ def _record(release: AnyRelease, place: int) -> str:
     return f"{place:,}" if release.ids is None else f"{place:,} ({release.ids[place].as_py()})"
 
 
-def _nearest(release: AnyRelease, values: Values) -> Answer:
+def _nearest(release: AnyRelease, values: Values) -> Reply:
     found = release.nearest(values["record"], values["k"])
     lows, highs = found.distances.interval(_level(values))
     names = [_record(release, int(i)) for i in found.indices]
     rows = _rows(names, found.distances.value, found.distances.standard_error, lows, highs)
-    return Answer(
+    return Reply(
         f"The {len(rows)} records that look nearest to record {_record(release, values['record'])}, by squared "
         "distance.",
         ("record", *_interval(values)),
@@ -193,11 +220,11 @@ def _nearest(release: AnyRelease, values: Values) -> Answer:
     )
 
 
-def _distance(release: AnyRelease, values: Values) -> Answer:
+def _distance(release: AnyRelease, values: Values) -> Reply:
     found, level = release.distance(values["first"], values["second"]), _level(values)
     row = _bar("squared distance", found, level)
     told = "It cannot be told from 0. " if row[3] <= 0 else ""
-    return Answer(
+    return Reply(
         f"The squared distance of records {_record(release, values['first'])} and {_record(release, values['second'])} "
         f"is about {number(row[1])}; {_between(row, values)}.",
         ("", *_interval(values)),
@@ -207,7 +234,7 @@ def _distance(release: AnyRelease, values: Values) -> Answer:
     )
 
 
-def _points(release: AnyRelease) -> tuple[Floats, NDArray[np.int64]]:
+def _points(release: AnyRelease) -> tuple[Floats, Integers]:
     """What is grouped, one row for each record that takes part, and which records these are."""
     if isinstance(release, DistancesRelease):
         chosen = sampled(release.rows, MOST_EMBEDDED)
@@ -219,27 +246,24 @@ def _points(release: AnyRelease) -> tuple[Floats, NDArray[np.int64]]:
     return np.asarray(release.array()[chosen]), chosen
 
 
-def _clusters(release: AnyRelease, values: Values) -> Answer:
+def _clusters(release: AnyRelease, values: Values) -> Reply:
     points, chosen = _points(release)
     found = neighbours.cluster(points, values["clusters"], np.random.default_rng(0), restarts=2)
     sizes = np.bincount(found.labels, minlength=values["clusters"])
     order = np.argsort(-sizes, kind="stable")
     rows = tuple((f"group {i + 1}", int(sizes[g]), float(sizes[g] / len(chosen))) for i, g in enumerate(order))
     left = "" if len(chosen) == release.rows else f" of {len(chosen):,} of {release.rows:,}, drawn by a public rule,"
-    shown = sampled(len(chosen), 2000)
-    directions, centre = flat(points)
-    placed, labels = (points[shown] - centre) @ directions, found.labels[shown]
-    groups = [(placed[labels == g], _COLOURS[i]) for i, g in enumerate(order) if (labels == g).any()]
-    picture = svg.cloud(groups, ("first direction", "second direction"), "records in their groups")
-    names = [(_COLOURS[i], f"group {i + 1}") for i in range(len(order))]
-    return Answer(
+    shown = sampled(len(chosen), MOST_POINTS)
+    keys = [Key(f"group {i + 1}", colour(i)) for i in range(len(order))]
+    places = np.argsort(order)[found.labels[shown]]
+    return Reply(
         f"The records{left} in {values['clusters']} groups.",
         ("group", "records", _SHARE),
         rows,
         "",
         "Groups have no error bars. Noise moves records between them: two groups stand for something only if they are "
         "much farther apart than the noise, which the report shows.",
-        join(picture, svg.legend(names)),
+        maps.cloud(plane(points, shown), "records in their groups", codes=places, keys=keys),
     )
 
 
@@ -259,7 +283,7 @@ def _of_a_covariance(release: CovarianceRelease) -> list[Question]:
     ]
 
 
-def _variance(release: CovarianceRelease, values: Values) -> Answer:
+def _variance(release: CovarianceRelease, values: Values) -> Reply:
     direction = {values["column"]: 1.0}
     if values["other"] != _NONE and values["weight"] != 0:
         direction[values["other"]] = values["weight"]
@@ -270,7 +294,7 @@ def _variance(release: CovarianceRelease, values: Values) -> Answer:
         else f"{values['column']} + {values['weight']:g} \u00d7 {values['other']}"
     )
     row = _bar(what, found, level)
-    return Answer(
+    return Reply(
         f"The variance of {what} is about {number(row[1])}; {_between(row, values)}.",
         ("direction", *_interval(values)),
         (row,),
@@ -279,24 +303,19 @@ def _variance(release: CovarianceRelease, values: Values) -> Answer:
     )
 
 
-def _components(release: CovarianceRelease, values: Values) -> Answer:
+def _components(release: CovarianceRelease, values: Values) -> Reply:
     found = release.principal_components(values["count"])
-    simulated = len(release.names) <= _SIMULATED
+    simulated = len(release.names) <= SIMULATED
     lows, highs = found.variances.interval(_level(values)) if simulated else ([np.nan] * values["count"],) * 2
-    leans = [_lean(release.names, vector) for vector in found.vectors.T]
+    leans = [lean(release.names, vector, 4) for vector in found.vectors.T]
     rows = _rows(leans, found.variances.value, found.variances.standard_error, lows, highs)
     note = (
         "The intervals hold for all of them at once."
         if simulated
-        else (f"Intervals are computed for at most {_SIMULATED} columns; release.principal_components gives them.")
+        else (f"Intervals are computed for at most {SIMULATED} columns; release.principal_components gives them.")
     )
     told = f"The {len(rows)} directions of largest variance; all variances add up to {number(found.total_variance)}."
-    return Answer(told, ("mostly", *_interval(values)), rows, found.variances.covers, note)
-
-
-def _lean(names: Sequence[str], vector: Floats) -> str:
-    largest = sorted(range(len(names)), key=lambda i: -abs(vector[i]))[:4]
-    return ", ".join(f"{names[i]} {vector[i]:+.2f}" for i in largest)
+    return Reply(told, ("mostly", *_interval(values)), rows, found.variances.covers, note)
 
 
 # ---- synthetic records ----------------------------------------------------------------------------------------------
@@ -312,14 +331,14 @@ def _of_samples() -> list[Question]:
     ]
 
 
-def _sample(release: SyntheticRelease, values: Values) -> Answer:
+def _sample(release: SyntheticRelease, values: Values) -> Reply:
     table = release.sample(values["rows"], values["seed"]).table(reconstruct=True)
     names = table.column_names[:_WIDE]
     rows = zip(*(table.column(i).to_pylist() for i in range(len(names))), strict=True)
     note = "No row is a person, and rows have no error bars. What the projection left out is lost."
     more = "" if table.num_columns <= _WIDE else f" The first {_WIDE} of {table.num_columns} columns are shown."
     cells = tuple(tuple(map(_cell, row)) for row in rows)
-    return Answer(f"{values['rows']} synthetic rows.", tuple(names), cells, note=note + more, named=False)
+    return Reply(f"{values['rows']} synthetic rows.", tuple(names), cells, note=note + more, named=False)
 
 
 def _cell(value: Any) -> str | int | float:
@@ -328,14 +347,14 @@ def _cell(value: Any) -> str | int | float:
     return value if isinstance(value, (int, float)) else str(value)
 
 
-def _model(release: SyntheticRelease, values: Values) -> Answer:
+def _model(release: SyntheticRelease, values: Values) -> Reply:
     del values
     model = release.model()
     names = [str(c) for c in model.classes] or ["all rows"]
     spread = [float(np.sqrt(max(np.trace(c), 0.0))) for c in model.covariances]
     length = [float(np.linalg.norm(m)) for m in model.means]
     rows = tuple(zip(names, map(float, model.weights), length, spread, strict=False))
-    return Answer(
+    return Reply(
         f"{len(rows)} Gaussian{'s' * (len(rows) > 1)} in {release.dimension} dimensions.",
         ("class", _SHARE, "length of the mean", "spread"),
         rows,
@@ -360,17 +379,17 @@ def _of_a_graph(release: GraphRelease) -> list[Question]:
     ]
 
 
-def _cut(release: GraphRelease, values: Values) -> Answer:
+def _cut(release: GraphRelease, values: Values) -> Reply:
     return _of_a_set(release, values, "cut", release.cut(values["vertices"]))
 
 
-def _conductance(release: GraphRelease, values: Values) -> Answer:
+def _conductance(release: GraphRelease, values: Values) -> Reply:
     return _of_a_set(release, values, "conductance", release.conductance(values["vertices"]))
 
 
-def _of_a_set(release: GraphRelease, values: Values, name: str, found: Estimate) -> Answer:
+def _of_a_set(release: GraphRelease, values: Values, name: str, found: Estimate) -> Reply:
     row, size = _bar(name, found, _level(values)), len(values["vertices"])
-    return Answer(
+    return Reply(
         f"The {name} of {size:,} of {release.vertices:,} vertices is about {number(row[1])}; {_between(row, values)}.",
         ("", *_interval(values)),
         (row,),

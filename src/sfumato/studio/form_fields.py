@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import ParameterError
-from sfumato.report.html import number
+from sfumato.report.numbers import number
 
 _LONGEST = 20_000  # letters of any field
 _SHOWN_CHOICES = 500  # beyond which a list is typed and not chosen

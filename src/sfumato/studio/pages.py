@@ -18,7 +18,8 @@ from starlette.routing import Route
 
 from sfumato import untrusted
 from sfumato.errors import SfumatoError
-from sfumato.studio.charts import share
+from sfumato.report import svg
+from sfumato.report.numbers import number, relative
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import NotHereError
 
@@ -42,7 +43,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"size": size, "kept": Kept}
+    made.filters |= {"size": size, "kept": Kept, "number": number, "relative": relative}
+    made.globals |= {"framed": svg.framed, "gauge": svg.gauge}
     return made
 
 
@@ -71,7 +73,7 @@ def size(count: int) -> str:
 
 def render(studio: Studio, template: str, **facts: Any) -> str:
     """The text of a page or of a part of one."""
-    shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name, "share": share}
+    shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name}
     return environment().get_template(template).render(shared | facts)
 
 

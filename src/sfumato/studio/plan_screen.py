@@ -5,7 +5,6 @@ depend on either, the best error at every epsilon, is kept.
 """
 
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,10 @@ from sfumato.planning import option, per_record, planner
 from sfumato.planning.option import Option, Purpose
 from sfumato.planning.planner import Plan
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.studio.charts import Chart, Curve, finite
+from sfumato.report.axes import log_range
+from sfumato.report.numbers import relative
+from sfumato.report.plots import error_name, over_dimension, positive_points, shown_error, trace
+from sfumato.report.svg import Chosen, Plot
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import read_schema
 from sfumato.studio.limits import number, whole
@@ -45,7 +47,7 @@ DEFAULTS = {"unit": "attribute", "epsilon": "1", "delta": "0", "purpose": "dista
 FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius")
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
-_POINTS = 40  # of a curve
+_SIZE = (460, 310)  # of a picture: two lie side by side
 _MOST = {"columns": 100_000, "rows": 10**9, "k": 100_000}  # more take minutes
 _MOST_SUMMED = 2_000  # columns, where a plan looks at all pairs of them
 
@@ -72,16 +74,16 @@ def promise(fields: Mapping[str, str]) -> Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PlanView:
     """A plan as the page shows it."""
 
     plan: Plan
-    over_k: Chart | None
-    over_epsilon: Chart | None
+    over_k: Plot | None
+    over_epsilon: Plot | None
     advice: str
 
 
-def answer(fields: Mapping[str, str], schema: Schema | None) -> Answer:
+def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
     """The plan for what the controls say."""
     form = dict(fields)
     purpose: Purpose = form.get("purpose", "")  # type: ignore[assignment]
@@ -105,7 +107,7 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> Answer:
         check.between(1, request.domain.dim, k=k)
     made = planner.outline(replace(request, dimension=k), assumed=distance is None)
     best = _best_by_epsilon(replace(request, guarantee=replace(request.guarantee, epsilon=1.0)))
-    return Answer(made, _over_k(request, made), _over_epsilon(made, best), _advice(made, best))
+    return PlanView(made, _over_k(made), _over_epsilon(made, best), _advice(made, best))
 
 
 def _check_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
@@ -116,35 +118,9 @@ def _check_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
             raise ParameterError(f"{name}: more than {most[name]:,} are too many to plan here: use `sfumato plan`")
 
 
-def merit(plan: Plan, option: Option) -> float:
-    """What the pictures show: how often a record is put into the wrong group, or the relative error."""
-    if plan.purpose == "clustering":
-        return option.errors.mistake(plan.distance)
-    return option.relative_error(plan.distance)
-
-
-def _over_k(request: option.Request, made: Plan) -> Chart | None:
-    """Every family over its dimensions; the best sketch of the plan is the point."""
-    chosen = next((o for o in made.options if o.family), None)
-    if chosen is None or not _by_record(request.purpose) or request.domain.dim == 1:
-        return None
-    beside = next((o for o in made.options if o.family and o.family != "identity"), chosen)  # which has only one k
-    curves = [_drawn(request, made, curve, beside) for curve in per_record.curves(request)]
-    shown = sorted((c for c in curves if len(c.points) > 1), key=lambda c: c.main)
-    point = finite([(chosen.dimension, merit(made, chosen))])
-    if not shown or not point:
-        return None
-    others = {o.name: merit(made, o) for o in reversed(made.options) if not o.family}
-    levels = tuple((name, level) for name, level in others.items() if 1e-12 < level < math.inf)
-    return Chart("Error over the numbers per record, k", "k", tuple(shown), point[0], levels)
-
-
-def _drawn(request: option.Request, made: Plan, curve: per_record.Curve, main: Option) -> Curve:
-    step = max(1, len(curve.shapes) // _POINTS)
-    kept = sorted({*range(0, len(curve.shapes), step), len(curve.shapes) - 1})
-    tried = (per_record.option_at(request, curve.guarantee, curve.errors[i], curve.shapes[i]) for i in kept)
-    same = (curve.shapes[0].family, curve.errors[0].law.kind) == (main.family, main.noise)
-    return Curve(curve.label, finite([(o.dimension, merit(made, o)) for o in tried]), same)
+def _over_k(made: Plan) -> Plot | None:
+    found = over_dimension(made)
+    return None if found is None else replace(found, size=_SIZE)
 
 
 @functools.lru_cache(maxsize=64)
@@ -160,24 +136,37 @@ def _best_by_epsilon(request: option.Request) -> tuple[tuple[float, float], ...]
             plan = planner.outline(asked, assumed=False, options=options)
         except SfumatoError:
             continue
-        found.append((epsilon, merit(plan, plan.best)))
-    return finite(found)
+        found.append((epsilon, shown_error(plan, plan.best)))
+    return positive_points(found)
 
 
 def _by_record(purpose: Purpose) -> bool:
     return purpose in ("distances", "nearest", "clustering")
 
 
-def _over_epsilon(made: Plan, best: tuple[tuple[float, float], ...]) -> Chart | None:
-    point = finite([(made.guarantee.epsilon, merit(made, made.best))])
-    if len(best) < 2 or not point:
+def _over_epsilon(made: Plan, best: tuple[tuple[float, float], ...]) -> Plot | None:
+    here = positive_points([(made.guarantee.epsilon, shown_error(made, made.best))])
+    if len(best) < 2 or not here:
         return None
-    return Chart("Error over epsilon", "epsilon", (Curve("the best option at any k", best, main=True),), point[0])
+    (epsilon, error), line = here[0], trace(best, "the best option at any k", "c0 main")
+    return Plot(
+        x_name="epsilon",
+        y_name=error_name(made),
+        title="Error over epsilon",
+        traces=(line,),
+        chosen=Chosen(epsilon, error, relative(error)),
+        x_range=log_range([*line.xs, epsilon]),
+        y_range=log_range([*line.ys, error]),
+        log="xy",
+        y_text=relative,
+        size=_SIZE,
+        label=f"Error over epsilon: {relative(error)} at epsilon {epsilon:.3g}",
+    )
 
 
 def _advice(made: Plan, best: tuple[tuple[float, float], ...]) -> str:
     """What would bring the error down to a quarter."""
-    if merit(made, made.best) <= _GOOD:
+    if shown_error(made, made.best) <= _GOOD:
         return ""
     enough = next((epsilon for epsilon, error in best if error <= _GOOD), None)
     if enough is None:
@@ -257,6 +246,6 @@ def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
         if schema is None and not fields["columns"] and fields["purpose"] != "cuts":
             return {"answer": None, "wrong": "Pick a table that is described, or say how many flags a record has."}
         with studio.plans.mine():
-            return {"answer": answer(fields, schema), "wrong": "", "merit": merit, "query": query}
+            return {"answer": answer(fields, schema), "wrong": "", "merit": shown_error, "query": query}
     except SfumatoError as error:
         return {"answer": None, "wrong": str(error)}
