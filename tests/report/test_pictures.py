@@ -164,6 +164,7 @@ def test_a_legend_shows_what_has_a_name():
     listed = svg.legend(plot.keys)
     assert re.findall("</svg>([a-z]+)</li>", listed) == ["curve", "dots", "bars"]
     assert svg.legend([]) == ""
+    assert [Trace(XS[:n], XS[:n], "").shape for n in range(3)] == ["line", "dot", "line"]
 
 
 def test_colours_come_round_and_every_one_has_a_class():

@@ -486,7 +486,7 @@ def test_the_detectable_distance_is_the_plans_own():
     assert least == pytest.approx(math.sqrt(1.96 * found.noise.scale))
     assert any(mark.at == least for mark in error_plots.plot(found).marks)
     said = Seen(page(found)).said
-    assert f"less than {number(least, 3)} apart" in said
+    assert f"Distances below {number(least, 3)} are indistinguishable from 0" in said
 
 
 def test_what_is_told_of_a_point_is_its_error():
@@ -566,7 +566,7 @@ def test_the_ledgers_state_is_shown_where_it_is_given(tmp_path):
     assert "Charged to the budget of people as entry" in seen.said
     assert "it is committed" in seen.said
     assert "1 of 3 spent by 1 release" in seen.said
-    assert "up to 2." in seen.said
+    assert "Left: \u03b5 = 2 (pure)." in seen.said
     assert ledger.dataset("people").releases[0].at[:10] not in text
     alone = Seen(page(found)).said
     assert "charged to the budget of 'people'" in alone

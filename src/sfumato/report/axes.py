@@ -49,11 +49,12 @@ class Scale:
         return found[:: math.ceil(len(found) / _MOST_TICKS)]
 
     def _steps(self) -> list[float]:
-        """Multiples of 1, 2 or 5 times a power of ten."""
-        rough = (self.high - self.low) / (_MOST_TICKS - 1)
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        """Multiples of the least of 1, 2 or 5 times a power of ten of which there are few."""
+        power = 10.0 ** math.floor(math.log10((self.high - self.low) / _MOST_TICKS))
+        for step in (power, 2 * power, 5 * power, 10 * power, 20 * power):
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            if last - first < _MOST_TICKS:
+                break
         return [i * step for i in range(first, last + 1)]
 
 

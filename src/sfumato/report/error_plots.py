@@ -51,7 +51,7 @@ def said(release: "AnyRelease") -> list[str]:
 
 
 def detectable_distance(release: "AnyRelease") -> float:
-    """The least distance that is told from 0."""
+    """The least distance that is distinguishable from 0."""
     return float(moments.detectable(release.error_at(0.0), 2))
 
 
@@ -60,7 +60,7 @@ def _distances(release: "AnyRelease") -> Plot:
     top = max(widest, 1.12 * least)
     xs = np.linspace(0.0, top, _POINTS)
     errors = np.asarray(release.error_at(xs**2))
-    marks: tuple[Mark, ...] = (Mark(least, f"told from 0 beyond {number(least, 3)}"),)
+    marks: tuple[Mark, ...] = (Mark(least, f"detectable from {number(least, 3)}"),)
     if widest < least:
         marks += (Mark(widest, f"farthest possible: {number(widest, 3)}"),)
     return Plot(
@@ -81,7 +81,7 @@ def _distances(release: "AnyRelease") -> Plot:
 def _told_distance(distance: float, error: float, least: float) -> str:
     squared = distance**2
     share = f", {error / squared:.0%} of it" if squared > error / 10 else ""
-    verdict = "" if distance >= least else "; it cannot be told from 0"
+    verdict = "" if distance >= least else "; it is indistinguishable from 0"
     return (
         f"At distance {number(distance, 3)} the squared distance is {number(squared, 3)}, and its estimate has a "
         f"standard error of {number(error, 3)}{share}{verdict}."
@@ -92,11 +92,11 @@ def _distance_words(release: "AnyRelease") -> list[str]:
     least, widest = detectable_distance(release), math.sqrt(widest_squared(release.schema))
     lines = [
         (
-            f"Two records that are less than {number(least, 3)} apart cannot be told from two that are equal: the "
-            "estimate of their squared distance is then within 1.96 standard errors of 0."
+            f"Distances below {number(least, 3)} are indistinguishable from 0: the squared distance is less than 1.96 "
+            "standard errors of its estimate."
         ),
-        f"By the declared bounds, no two records are farther apart than {number(widest, 3)}"
-        + (", so no single distance can be told from 0 in this release." if widest < least else "."),
+        f"By the declared bounds, no distance is above {number(widest, 3)}"
+        + (", so every single distance in this release is indistinguishable from 0." if widest < least else "."),
         "Distances are in the schema\u2019s weighted units, between records as they were clipped.",
     ]
     if release.manifest["kind"] in ("sketch", "components"):
@@ -134,9 +134,9 @@ def _cuts(release: GraphRelease) -> Plot:
 def _told_cut(vertices: int, side: float, *errors: float) -> str:
     pairs, least = side * (vertices - side), moments.detectable(errors[0])
     lost = (
-        "no cut here can be told from an empty one"
+        "every cut here is indistinguishable from an empty one"
         if least > pairs
-        else f"cuts below {number(least, 3)} cannot be told from 0"
+        else f"cuts below {number(least, 3)} are indistinguishable from 0"
     )
     more = (
         ""
@@ -173,8 +173,8 @@ def _cut_words(release: GraphRelease) -> list[str]:
         )
     return [
         (
-            f"The degree of a single vertex is told from 0 when it is above {number(one, 3)} (of at most "
-            f"{number(n - 1)}); a cut through the middle when its weight is above {number(half, 3)} (of at most "
+            f"The degree of a single vertex is distinguishable from 0 above {number(one, 3)} (of at most "
+            f"{number(n - 1)}), a cut through the middle above a weight of {number(half, 3)} (of at most "
             f"{number(pairs)})."
         ),
         errs,

@@ -87,7 +87,7 @@ def over_dimension(plan: Plan) -> Plot | None:
         marks=marks,
         chosen=point,
         x_range=log_range(np.concatenate([[x for x, _ in found], *(t.xs for t in traces)])),
-        y_range=_error_range(traces, marks, point),
+        y_range=error_range(traces, marks, point),
         log="xy",
         y_text=relative,
         label=f"Error over k{told}",
@@ -112,12 +112,14 @@ def _families(plan: Plan, best: Option) -> tuple[Trace, ...]:
     )
 
 
-def _error_range(traces: Sequence[Trace], marks: Sequence[Mark], point: Chosen | None) -> tuple[float, float]:
+def error_range(traces: Sequence[Trace], marks: Sequence[Mark], point: Chosen | None) -> tuple[float, float]:
     """What is far worse than the best curve, or far better than the point, is cut off."""
     every = np.concatenate([[m.at for m in marks], *(t.ys for t in traces)])
-    here = float(every.min()) if point is None else point.y
-    low = max(min(float(every.min()), here), here / 100)
-    high = max(min(float(every.max()), 1000 * low, 5 * float(traces[0].ys.max())), 2 * here)
+    least, most = float(every.min()), float(every.max())
+    if point is None:
+        return max(least, most / 1000) / 1.2, most * 1.2
+    low = max(min(least, point.y), point.y / 100)
+    high = max(min(most, 1000 * low, 5 * float(traces[0].ys.max())), 2 * point.y)
     return low / 1.2, high * 1.2
 
 

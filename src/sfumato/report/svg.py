@@ -46,6 +46,11 @@ class Trace:
     marker: Literal["", "dot", "triangle"] = ""
     joined: bool = True
 
+    @property
+    def shape(self) -> Literal["line", "dot", "triangle"]:
+        """What it looks like in a legend: a single point is no line."""
+        return "line" if self.joined and len(self.xs) != 1 else self.marker or "dot"
+
 
 @dataclass(frozen=True, slots=True)
 class Bars:
@@ -120,7 +125,7 @@ class Plot:
     @property
     def keys(self) -> list[Key]:
         """The legend: what has a name."""
-        traces = [Key(t.name, t.style, "line" if t.joined else t.marker or "dot") for t in self.traces if t.name]
+        traces = [Key(t.name, t.style, t.shape) for t in self.traces if t.name]
         return traces + [Key(b.name, b.style, "bar") for b in self.bars if b.name]
 
     def probe(self) -> dict[str, Any]:

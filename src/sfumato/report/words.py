@@ -245,7 +245,7 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
             f" spent by {releases} ({total.bound} composition)",
         ),
         gauge([(share, "spent")], f"{share:.0%} spent"),
-        tag("p", f"Cap: {cap.describe()}. Left: one more pure release of \u03b5 up to {number(left)}.", class_="quiet"),
+        tag("p", f"Cap: {cap.describe()}. Left: \u03b5 = {number(left)} (pure).", class_="quiet"),
         class_="cap",
     )
 

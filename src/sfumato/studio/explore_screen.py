@@ -223,7 +223,7 @@ def _nearest(release: AnyRelease, values: Values) -> Reply:
 def _distance(release: AnyRelease, values: Values) -> Reply:
     found, level = release.distance(values["first"], values["second"]), _level(values)
     row = _bar("squared distance", found, level)
-    told = "It cannot be told from 0. " if row[3] <= 0 else ""
+    told = "It is indistinguishable from 0. " if row[3] <= 0 else ""
     return Reply(
         f"The squared distance of records {_record(release, values['first'])} and {_record(release, values['second'])} "
         f"is about {number(row[1])}; {_between(row, values)}.",

@@ -25,7 +25,7 @@ from sfumato.planning.planner import Plan
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.report.axes import log_range
 from sfumato.report.numbers import relative
-from sfumato.report.plots import error_name, over_dimension, positive_points, shown_error, trace
+from sfumato.report.plots import error_name, error_range, over_dimension, positive_points, shown_error, trace
 from sfumato.report.svg import Chosen, Plot
 from sfumato.studio.desk import Studio
 from sfumato.studio.folder import read_schema
@@ -47,7 +47,7 @@ DEFAULTS = {"unit": "attribute", "epsilon": "1", "delta": "0", "purpose": "dista
 FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius")
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
-_SIZE = (460, 310)  # of a picture: two lie side by side
+_SIZE = (400, 290)  # of a picture: two lie side by side
 _MOST = {"columns": 100_000, "rows": 10**9, "k": 100_000}  # more take minutes
 _MOST_SUMMED = 2_000  # columns, where a plan looks at all pairs of them
 
@@ -149,14 +149,15 @@ def _over_epsilon(made: Plan, best: tuple[tuple[float, float], ...]) -> Plot | N
     if len(best) < 2 or not here:
         return None
     (epsilon, error), line = here[0], trace(best, "the best option at any k", "c0 main")
+    point = Chosen(epsilon, error, relative(error))
     return Plot(
         x_name="epsilon",
         y_name=error_name(made),
         title="Error over epsilon",
         traces=(line,),
-        chosen=Chosen(epsilon, error, relative(error)),
+        chosen=point,
         x_range=log_range([*line.xs, epsilon]),
-        y_range=log_range([*line.ys, error]),
+        y_range=error_range([line], (), point),
         log="xy",
         y_text=relative,
         size=_SIZE,
