@@ -15,11 +15,12 @@ from sfumato.errors import ParameterError
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.planner import plan
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.report import figures, plots, svg
+from sfumato.report import figures, maps, plots, svg
 from sfumato.report.axes import Scale, log_range
 from sfumato.report.figures import Figure
 from sfumato.report.numbers import percent, relative
 from sfumato.report.svg import Bars, Chosen, Key, Mark, Plot, Trace
+from support.spending import made as charged
 from support.spending import pure
 
 ATTRIBUTE = Guarantee(epsilon=1.0, unit="attribute")
@@ -167,6 +168,16 @@ def test_a_legend_shows_what_has_a_name():
     assert [Trace(XS[:n], XS[:n], "").shape for n in range(3)] == ["line", "dot", "line"]
 
 
+def test_points_have_the_colour_of_their_group():
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    keys = [Key("a", "c0"), Key("b", "c1"), Key("none", "c2")]
+    drawn = maps.cloud(points, "points", codes=np.array([1, 0, 1]), keys=keys)
+    paths = dict(re.findall(r'd="([^"]+)" class="cloud (c\d)"', drawn))
+    assert {style: path.count("M") for path, style in paths.items()} == {"c0": 1, "c1": 2}
+    assert next(path for path, style in paths.items() if style == "c0").startswith("M369")
+    assert maps.cloud(points, "points").count("M") == 3
+
+
 def test_colours_come_round_and_every_one_has_a_class():
     assert [svg.colour(i) for i in (0, 6, 7)] == ["c0", "c6", "c0"]
     assert set(re.findall(r"\.(c\d) \{", svg.style())) == {svg.colour(i) for i in range(svg.COLOURS)}
@@ -261,6 +272,21 @@ def test_spending_is_drawn_step_by_step_under_its_cap(tmp_path):
     ledger.add_dataset("people", pure(3.0))
     plots.draw_spending(ledger.dataset("people"), tmp_path / "empty.svg")
     assert "cap 3" in (tmp_path / "empty.svg").read_text()
+    charged(ledger, 0.5)
+    charged(ledger, 2.0)
+    releases = ledger.dataset("people").releases
+    plot = plots._spending(releases, 3.0)
+    assert plot.bars[0].highs.tolist() == [0.5, 2.0]
+    assert plot.bars[0].lows.tolist() == [0.0, 0.0]
+    assert plot.traces[0].ys.tolist() == [0.5, 0.5, 2.5, 2.5]
+    assert plot.traces[1].ys.tolist() == [0.5, 0.5, 2.5, 2.5]
+    assert [text for _, text in plot.x_ticks] == [str(spent.number) for spent in releases]
+    plots.draw_spending(ledger.dataset("people"), tmp_path / "b.html")
+    assert f"{releases[0].number} Sketch, {releases[1].number} Sketch." in (tmp_path / "b.html").read_text()
+
+
+def test_many_releases_share_their_ticks():
+    assert len(plots._entries(range(1000))) <= 24
 
 
 def test_attacks_are_drawn_with_their_errors_bounds_and_guesses():

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato import untrusted
 from sfumato.attacks.curves import Curve
-from sfumato.ledger.state import Dataset
+from sfumato.ledger.state import Dataset, Spent
 from sfumato.numerics.types import Floats
 from sfumato.planning import per_record
 from sfumato.planning.option import Option
@@ -210,16 +210,23 @@ def draw_feasible(path: str | Path, scales: Sequence[float]) -> None:
 
 
 def draw_spending(dataset: Dataset, path: str | Path) -> None:
-    """Every release as a bar: its own epsilon; and as a step what all up to it had spent, under the cap."""
+    """What was spent of a budget, release by release, under its first cap."""
     check_kind(path)
-    cap = dataset.caps[0]
     shown = [spent for spent in dataset.releases if spent.state != "void"]
-    places, whole = np.arange(1.0, len(shown) + 1), cap.guarantee.epsilon
-    own = np.array([spent.guarantee.epsilon for spent in shown])
-    spent = np.array([spent.totals[0].epsilon for spent in shown])
-    added = np.cumsum([spent.charges[0].epsilon for spent in shown])
+    named = (f"{entry.number} {untrusted.line(entry.mechanism, 40)}" for entry in shown)
+    notes = f"Releases: {', '.join(named)}." if 0 < len(shown) <= _LISTED else ""
+    plot = _spending(shown, dataset.caps[0].guarantee.epsilon)
+    write(Figure(f"{dataset.name}: {dataset.caps[0].describe()}", (plot,), notes=notes), path)
+
+
+def _spending(shown: Sequence[Spent], whole: float) -> Plot:
+    """Every release as a bar: its own epsilon; and as a step what all up to it had spent."""
+    places = np.arange(1.0, len(shown) + 1)
+    own = np.array([entry.guarantee.epsilon for entry in shown])
+    spent = np.array([entry.totals[0].epsilon for entry in shown])
+    added = np.cumsum([entry.charges[0].epsilon for entry in shown])
     reached = float(added[-1]) if shown and np.isfinite(added[-1]) else 0.0
-    plot = Plot(
+    return Plot(
         x_name="releases by their entries in the ledger",
         y_name="epsilon",
         traces=(
@@ -233,9 +240,6 @@ def draw_spending(dataset: Dataset, path: str | Path) -> None:
         x_ticks=_entries([entry.number for entry in shown]),
         size=(760, 330),
     )
-    named = (f"{entry.number} {untrusted.line(entry.mechanism, 40)}" for entry in shown)
-    notes = f"Releases: {', '.join(named)}." if 0 < len(shown) <= _LISTED else ""
-    write(Figure(f"{dataset.name}: {cap.describe()}", (plot,), notes=notes), path)
 
 
 def _entries(numbers: Sequence[int]) -> tuple[tuple[float, str], ...]:
