@@ -11,7 +11,7 @@ from pathlib import Path
 from scipy import optimize
 
 from sfumato.intervals.inner_products import laplace_scores
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.responses import response_loss
 from sfumato.planning import covariance_options, cut_options
 from sfumato.privacy import attack_bounds
@@ -66,13 +66,11 @@ def images() -> None:
 
 def count_sketch() -> None:
     """Variances of a squared distance of 16 at epsilon 4, one value as the unit."""
-    ours = [
-        distance_variance(16.0, NoiseLaw("laplace", math.sqrt(2) / 4), Geometry("sparse", 1000, 20), fourth=fourth)
-        for fourth in (0.0, 16.0)
-    ]
+    sparse = SketchLaw(NoiseLaw("laplace", math.sqrt(2) / 4), Geometry("sparse", 1000, 20))
+    ours = [sparse.distance_variance(16.0, fourth) for fourth in (0.0, 16.0)]
     print(f"CountSketch, k = 20, squared distance 16, epsilon 4: variance at most {ours[0]:.1f}, of ones {ours[1]:.1f}")
-    law = NoiseLaw("laplace", math.sqrt(2) * 2 * math.sqrt(20) / 4)
-    print(f"  the published mechanism: {distance_variance(16.0, law, Geometry('gaussian', 1000, 20)):.0f}")
+    law = SketchLaw(NoiseLaw("laplace", math.sqrt(2) * 2 * math.sqrt(20) / 4), Geometry("gaussian", 1000, 20))
+    print(f"  the published mechanism: {law.distance_variance(16.0):.0f}")
 
 
 def graphs() -> None:

@@ -18,7 +18,7 @@ from scipy import sparse
 from sfumato.audit.cases import CASES, EPSILONS
 from sfumato.audit.examine import Effort, examine
 from sfumato.estimation import response_law, responses, sketches
-from sfumato.estimation.response_law import Answer, Channel, Questionnaire
+from sfumato.estimation.response_law import Channel, Questionnaire, ResponseColumn
 from sfumato.intervals.moments import Geometry, NoiseLaw
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.losses import Composed, FreshLaplace, Gaussian
@@ -254,15 +254,20 @@ def _pair_images(family: str, columns: Floats, k: int, count: int, rng: np.rando
 
 def answers_coverage() -> None:
     """Intervals of distances from answers in columns that are not alike."""
-    kinds = (Answer(1, 0, 1.0), Answer(3, 3, 1.5), Answer(4, -1, 1.0), Answer(1, 0, 2.0))
-    heavy = (Answer(1, 0, 1.0),) * 10 + (Answer(3, -1, 0.05),) * 10
+    kinds = (
+        ResponseColumn(1, 0, 1.0),
+        ResponseColumn(3, 3, 1.5),
+        ResponseColumn(4, -1, 1.0),
+        ResponseColumn(1, 0, 2.0),
+    )
+    heavy = (ResponseColumn(1, 0, 1.0),) * 10 + (ResponseColumn(3, -1, 0.05),) * 10
     print("Randomized response, mixed columns: coverage of 95% intervals of distances, 4,000 repetitions")
     for name, columns in (("20 columns", kinds * 5), ("100 columns", kinds * 25), ("20, 10 of them heavy", heavy)):
         found = [_answers_covered(columns, e, share) for e in (0.2, 1.0, 3.0, 6.0) for share in (0.0, 0.1, 0.6)]
         print(f"  {name:22} {min(found):.1%} to {max(found):.1%}")
 
 
-def _answers_covered(columns: tuple[Answer, ...], epsilon: float, share: float) -> float:
+def _answers_covered(columns: tuple[ResponseColumn, ...], epsilon: float, share: float) -> float:
     rng, form = np.random.default_rng(round(1000 * epsilon + 10 * share)), Questionnaire(columns, epsilon)
     sizes = np.array([answer.categories for answer in columns])
     keep = np.array([Channel(epsilon, answer.categories).keep for answer in columns])

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from sfumato import load
 from sfumato.cli import main as sfumato
-from sfumato.intervals.moments import distance_variance
 
 OUTPUT = Path("demo-output")
 
@@ -53,7 +52,7 @@ def compare(path: Path) -> None:
     true = np.square(gaps).sum(axis=1)
     found = release.distances(pairs[:, 0], pairs[:, 1])
     low, high = found.interval(0.95)
-    predicted = distance_variance(true, release.noise, release.geometry, np.power(gaps, 4).sum(axis=1))
+    predicted = release.law.distance_variance(true, np.power(gaps, 4).sum(axis=1))
     error = np.sqrt(np.mean(np.square(found.value - true)))
     means = f"{true.mean():.0f} on average, recovered {found.value.mean():.0f}"
     print(f"{len(pairs)} pairs of digits: squared distance {means}.")

@@ -15,7 +15,7 @@ from learning import few, prose
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from sfumato.attacks import example_data, linkage, reconstruction
 from sfumato.attacks.curves import Curve, Point
-from sfumato.attacks.example_data import Case, Secrets
+from sfumato.attacks.example_data import Secrets, TargetTable
 from sfumato.report.plots import draw_attacks
 from sfumato.tables.columns import Real
 from sfumato.tables.schema import Schema
@@ -71,16 +71,16 @@ def repeated(setting: Setting, what: str, often: Often, make: Callable[[int, Sec
     return [make(int(rng.integers(2**31)), lambda: next(secrets)) for _ in range(setting.often(*often))]
 
 
-def adult(path: Path) -> Case:
+def adult(path: Path) -> TargetTable:
     """Six numbers of 8,000 persons of the census, within bounds that are round numbers."""
     table = pq.read_table(path)
     names = {name.lower().replace("_", "-"): name for name in table.column_names}
     kept = {names[name]: high for name, high in ADULT.items()}
     schema = Schema(tuple(Real(name, 0, high, weight=1 / high) for name, high in kept.items()))
-    return Case("6 columns of Adult", table.select(list(kept)).slice(0, 8000), schema)
+    return TargetTable("6 columns of Adult", table.select(list(kept)).slice(0, 8000), schema)
 
 
-def users(path: Path | None, rng: np.random.Generator) -> Case:
+def users(path: Path | None, rng: np.random.Generator) -> TargetTable:
     """Visitors of microsoft.com by the areas they saw, or generated ones."""
     if path is None:
         return example_data.users(USERS, rng)
@@ -91,14 +91,14 @@ def users(path: Path | None, rng: np.random.Generator) -> Case:
     return example_data.of_bits(f"MS-Web, {bits.shape[1]} flags", bits[rng.choice(len(bits), USERS, replace=False)])
 
 
-def all_pixels() -> Case:
+def all_pixels() -> TargetTable:
     """Every pixel that is not always blank."""
     digits = example_data.digits()
     kept = [c for c in digits.schema.data_columns[:-1] if np.ptp(digits.table[c.name].to_numpy()) > 0]
-    return Case(f"all {len(kept)} pixels", digits.table.select([c.name for c in kept]), Schema(tuple(kept)))
+    return TargetTable(f"all {len(kept)} pixels", digits.table.select([c.name for c in kept]), Schema(tuple(kept)))
 
 
-def rotated(case: Case, rng: np.random.Generator, count: int) -> tuple[Measured, Measured]:
+def rotated(case: TargetTable, rng: np.random.Generator, count: int) -> tuple[Measured, Measured]:
     """The share of columns that ICA, and that known pairs, recover from rotations of a case."""
     rows, shares = case.encoded(), []
     for _ in range(count):

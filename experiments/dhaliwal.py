@@ -23,8 +23,8 @@ from blobs import (
 )
 from figure import figure
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
-from sfumato.planning.forecast import Shape, row_norm
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
+from sfumato.planning.forecast import row_norm
 from sfumato.privacy.calibration import least_epsilon, least_level
 from sfumato.privacy.losses import FreshLaplace
 from simulation import pieces, quantile, root, spread
@@ -145,8 +145,9 @@ def distances(setting: Setting) -> Iterator[Part]:
     rows, drawn = [], {}
     for name, k, b, published in ways:
         errors = recovered(v, k, b, runs, rng)
-        law = Geometry("gaussian", 3, 2) if k else Geometry("identity", 3, 3)
-        predicted = root(Measured.of(distance_variance(r2, NoiseLaw("laplace", math.sqrt(2) * b), law)))
+        geometry = Geometry("gaussian", 3, 2) if k else Geometry("identity", 3, 3)
+        law = SketchLaw(NoiseLaw("laplace", math.sqrt(2) * b), geometry)
+        predicted = root(Measured.of(law.distance_variance(r2)))
         sd = root(Measured.of((errors**2).mean(axis=1)))  # pairs are independent, runs on one pair are not new pairs
         low = Measured.of((errors < 0).mean(axis=1))
         mean = Measured.of(errors.mean(axis=1))
@@ -339,7 +340,7 @@ def noise(setting: Setting) -> Iterator[Part]:
     rows = []
     for k in dimensions:
         fresh = least_level(lambda b, k=k: FreshLaplace(dim_out=k, radius=1.0, laplace_scale=b), EPSILON, DELTA)
-        fixed = row_norm(Shape("gaussian", 100, k), 1) / EPSILON
+        fixed = row_norm(Geometry("gaussian", 100, k), 1) / EPSILON
         scales = (element_wise(k), row_wise(k), fresh, fixed, 1 / EPSILON)
         rows.append([k, *(math.sqrt(1 + 2 * b * b) for b in scales)])
     names = (
@@ -402,8 +403,8 @@ def variance(setting: Setting) -> Iterator[Part]:
             (1.0, 2 * element_wise(k) ** 2),
         ):
             found = Measured.of(drawn.errors(squared, math.sqrt(sigma2)) ** 2)
-            law = NoiseLaw("laplace", math.sqrt(sigma2))
-            exact = float(distance_variance(squared, law, Geometry("gaussian", k, k)))
+            law = SketchLaw(NoiseLaw("laplace", math.sqrt(sigma2)), Geometry("gaussian", k, k))
+            exact = float(law.distance_variance(squared))
             rows.append([k, squared, sigma2, published_variance(squared, sigma2, k), exact, replaced(found)])
     yield Table("variance", ("k", "r^2", "s^2", "Claim 7 as printed", "corrected", "simulated"), rows)
     yield (

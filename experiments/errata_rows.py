@@ -12,7 +12,7 @@ from dhaliwal import published_variance
 from erratum import Erratum
 from page import Cell, Measured, Part, Setting, Table
 from sfumato.attacks.reconstruction import independent_components, known_pairs, matched, most_likely_bits, rotation
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.privacy import profiles
 from sfumato.privacy.calibration import least_epsilon, least_level
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Gaussian
@@ -114,7 +114,7 @@ def claim_7(setting: Setting) -> Iterator[Part]:
     for k, scale in ((2, 0.2), (2, 1.0), (20, 0.2), (20, 1.0)):
         rng, count = setting.rng(f"{k} {scale}"), 100_000
         seen = Measured.of(pieces(("gaussian", 16, k), "laplace", count, rng).errors(squared, scale) ** 2)
-        true = distance_variance(squared, NoiseLaw("laplace", scale), Geometry("gaussian", 16, k))
+        true = SketchLaw(NoiseLaw("laplace", scale), Geometry("gaussian", 16, k)).distance_variance(squared)
         printed = published_variance(squared, scale**2, k)
         rows.append([k, scale, printed, true, seen, printed / true, 2 * k * (7 * scale**4 - scale**2)])
     header = ("k", "sigma", "printed", "true", "simulated", "printed / true", "printed part of the noise alone")
@@ -127,7 +127,7 @@ CLAIM_7 = Erratum(
     "Dhaliwal, Claim 7: the variance of a recovered distance",
     "Claim 7",
     "2r^4/k + 2k(7 sigma^4 - sigma^2) + 4 sigma^2 r^2, for squared distance r^2 and noise of variance sigma^2.",
-    "2r^4/k + 14 k sigma^4 + 8 sigma^2 r^2 (`moments.distance_variance`).",
+    "2r^4/k + 14 k sigma^4 + 8 sigma^2 r^2 (`SketchLaw.distance_variance`).",
     "subtracting the constant 2k sigma^2 does not change a variance. With v = x - y and e the difference of two "
     "noises, |vP + e|^2 = |vP|^2 + 2<vP, e> + |e|^2; the middle has variance 4 r^2 * 2 sigma^2, and an entry of e "
     "has fourth moment 2 * 6 sigma^4 + 6 sigma^4 = 18 sigma^4, so |e|^2 has variance k(18 - 4) sigma^4.",

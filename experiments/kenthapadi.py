@@ -18,8 +18,8 @@ from figure import figure
 from page import Experiment, Measured, Paper, Part, Picture, Setting, Table
 from planning import lemma_two, promise
 from published_constants import gaussian_epsilon
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
-from sfumato.planning.forecast import Shape, fixed_level, fresh_levels
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
+from sfumato.planning.forecast import fixed_level, fresh_levels
 from sfumato.planning.per_record import SketchErrors
 from sfumato.planning.planner import plan
 from sfumato.planning.regions import feasible_epsilon
@@ -121,11 +121,11 @@ def theorem_two(setting: Setting) -> Iterator[Part]:
         drawn = pieces(("gaussian", 1, k), "gaussian", count, setting.rng(f"theorem {k}"))
         for squared, scale in itertools.product((10.0, 1000.0), (0.25, 1.0, 5.0)):
             errors = drawn.errors(squared, scale)
-            law = NoiseLaw("gaussian", scale), Geometry("gaussian", k, k)
+            law = SketchLaw(NoiseLaw("gaussian", scale), Geometry("gaussian", k, k))
             bound = deviation(squared, scale, k, failure)
             beyond = None if bound is None else Measured.share(int(np.sum(np.abs(errors) > bound)), count)
             spread, mean = Measured.of(errors**2), Measured.of(errors + squared)
-            variance = [float(distance_variance(squared, *law)), Measured(spread.value, spread.error, count)]
+            variance = [float(law.distance_variance(squared)), Measured(spread.value, spread.error, count)]
             tail = quantile(np.abs(errors), 1 - failure)
             rows.append([k, squared, scale, Measured(mean.value, mean.error, count), *variance, bound, tail, beyond])
     header = (
@@ -167,10 +167,11 @@ def least_columns(epsilon: float, delta: float) -> int:
 def best_gaussian(d: int, squared: float, epsilon: float, delta: float) -> tuple[int, float, float]:
     """The best k for a fresh gaussian P, with the exact noise of each k; its sigma and relative error."""
     tried = sorted({round(1.05**i) for i in range(200) if 1.05**i <= d})
-    scales = fresh_levels([Shape("gaussian", d, k) for k in tried], epsilon, delta)
+    shapes = [Geometry("gaussian", d, k) for k in tried]
+    scales = fresh_levels(shapes, epsilon, delta)
     errors = [
-        math.sqrt(distance_variance(squared, NoiseLaw("gaussian", float(s)), Geometry("gaussian", d, k))) / squared
-        for k, s in zip(tried, scales, strict=True)
+        math.sqrt(SketchLaw(NoiseLaw("gaussian", float(s)), shape).distance_variance(squared)) / squared
+        for shape, s in zip(shapes, scales, strict=True)
     ]
     best = int(np.argmin(errors))
     return tried[best], float(scales[best]), errors[best]
@@ -219,7 +220,8 @@ def dimension(setting: Setting) -> Iterator[Part]:
 
 
 def _relative(squared: float, scale: float, k: int) -> float:
-    return math.sqrt(distance_variance(squared, NoiseLaw("gaussian", scale), Geometry("gaussian", k, k))) / squared
+    law = SketchLaw(NoiseLaw("gaussian", scale), Geometry("gaussian", k, k))
+    return math.sqrt(law.distance_variance(squared)) / squared
 
 
 def _least(squared: float, scale: float, most: int) -> int:
@@ -255,7 +257,7 @@ def together(made: ScalesPlan, squared: int, count: int, rng: np.random.Generato
         assert isinstance(part.errors, SketchErrors)
         drawn = pieces((part.family, squared, part.dimension), part.noise, count, rng)  # v has r^2 equal entries
         weight = 1 / part.errors.variance(squared)
-        total += weight * drawn.errors(squared, part.errors.law.scale)
+        total += weight * drawn.errors(squared, part.errors.law.noise.scale)
         weights += weight
     return root_mean_square(total / weights / squared)
 

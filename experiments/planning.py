@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from page import Measured, Part, Setting, Table
 from sfumato.errors import ParameterError
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.pipeline.release import release
 from sfumato.planning.option import Option
@@ -59,7 +59,7 @@ class Simulator:
 
     def _pieces(self, option: Option) -> Pieces:
         assert isinstance(option.errors, SketchErrors)
-        shape = (option.family, option.errors.geometry.dim_in, option.dimension)
+        shape = (option.family, option.errors.law.geometry.dim_in, option.dimension)
         key = (*shape, option.noise)
         if key not in self.drawn:
             self.drawn[key] = pieces(shape, option.noise, self.count, self.setting.rng(f"pieces {self.name} {key}"))
@@ -70,7 +70,7 @@ class Simulator:
         sketch, errors = option.mechanism, option.errors
         assert isinstance(sketch, Sketch)
         assert isinstance(errors, SketchErrors)
-        schema = Schema.reals(errors.geometry.dim_in, low=0, high=1)
+        schema = Schema.reals(errors.law.geometry.dim_in, low=0, high=1)
         fresh = option.guarantee.projection == "fresh"  # any draw has the same noise, but for rounding
         own = fresh or not seeds or option.family == "identity"
         fourth = []
@@ -248,9 +248,10 @@ def settings(_setting: Setting) -> Iterator[Part]:
         best = made.only(lambda o: o.name == "sketch").best
         ours = best.errors.variance(squared)
         (k, scale), (other, b) = lemma_two(d, epsilon, 1e-6), theorem_three(d, epsilon, 1e-6)
-        theirs = float(distance_variance(squared, NoiseLaw("gaussian", scale), Geometry("gaussian", d, k)))
-        laws = NoiseLaw("laplace", math.sqrt(2) * b), Geometry("gaussian", d, other)
-        others = float(distance_variance(squared, *laws))
+        theirs, others = (
+            float(SketchLaw(noise, Geometry("gaussian", d, dimension)).distance_variance(squared))
+            for noise, dimension in ((NoiseLaw("gaussian", scale), k), (NoiseLaw("laplace", math.sqrt(2) * b), other))
+        )
         what = f"{best.family} {best.dimension}, {best.noise}"
         rows.append([d, squared, epsilon, what, ours, theirs, theirs / ours, others, others / ours])
     header = ("d", "r^2", "epsilon", "recommended", "its variance", "Lemma 2", "Lemma 2 / ours", "Theorem 3")

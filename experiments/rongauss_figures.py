@@ -16,7 +16,7 @@ from learning_tasks import LABEL, Floats, Lesson, Task, accuracy, blog, diabetes
 from page import Measured, Part, Picture, Setting, Table
 from sfumato.attacks import example_data, membership
 from sfumato.attacks.curves import Curve
-from sfumato.attacks.example_data import Case, Secrets
+from sfumato.attacks.example_data import Secrets, TargetTable
 from sfumato.attacks.membership import Game
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import release
@@ -102,7 +102,7 @@ def _draw_dimensions(setting: Setting, name: str, beside: tuple[Found, ...], fou
         )
 
 
-def _case(setting: Setting) -> tuple[Case, str, str]:
+def _case(setting: Setting) -> tuple[TargetTable, str, str]:
     """Records, what their label is called, and what is to be said of them."""
     there = setting.file("dsa_sports.parquet")
     if there is None:
@@ -110,10 +110,10 @@ def _case(setting: Setting) -> tuple[Case, str, str]:
     task = sports(there.parent, moving=True)
     some = setting.rng("records").choice(len(task.columns), 12_000, replace=False)
     told = "dsa_sports stands in for REALDISP, with two classes as in Table 4; 1,000 of its rows make a release."
-    return Case("dsa_sports, moving or not", task.table(some), task.schema), LABEL, told
+    return TargetTable("dsa_sports, moving or not", task.table(some), task.schema), LABEL, told
 
 
-def _game(case: Case, label: str, rng: np.random.Generator) -> Game:
+def _game(case: TargetTable, label: str, rng: np.random.Generator) -> Game:
     """Half of a pool of records becomes a release; the attacker has half as many others."""
     pool = 2 * min(1000, case.rows // 4)
     some = replace(case, table=case.some(rng.choice(case.rows, pool + pool // 2, replace=False)))

@@ -417,6 +417,6 @@ def test_a_file_is_read_whole_however_its_rows_are_grouped(tmp_path):
     columns = [pa.array(np.arange(80_000, dtype=np.float32)), words]
     pq.write_table(pa.table(columns, schema=pa.schema(fields)), tmp_path / "t.parquet", row_group_size=50_000)
     schema = sfumato.Schema((Real("a", low=0, high=80_000), Flag("b")))
-    case = example_data.Case.read(tmp_path / "t.parquet", schema)
+    case = example_data.TargetTable.read(tmp_path / "t.parquet", schema)
     assert np.array_equal(case.table["a"].to_numpy(), np.arange(80_000))
     assert case.table["b"].to_pylist() == ["no", "yes"] * 40_000

@@ -8,12 +8,25 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.estimation import responses
-from sfumato.estimation.response_law import DISTANCE, INNER, Answer, Channel, Law, Questionnaire, total
+from sfumato.estimation.response_law import DISTANCE, INNER, Channel, Questionnaire, ResponseColumn, SumLaw, total
 from support.evidence import agrees
 
-FLAG = Answer(1, 0, 1.0)
-COLUMNS = [FLAG, Answer(1, 0, 1.3), Answer(4, -1, 0.7), Answer(4, 4, 0.7), Answer(2, -1, 1.0), Answer(1, 1, 2.0)]
-MIXED = (FLAG, Answer(3, 3, 1.5), Answer(8, -1, 0.5), Answer(1, 0, 2.0), Answer(5, -1, 1.0))
+FLAG = ResponseColumn(1, 0, 1.0)
+COLUMNS = [
+    FLAG,
+    ResponseColumn(1, 0, 1.3),
+    ResponseColumn(4, -1, 0.7),
+    ResponseColumn(4, 4, 0.7),
+    ResponseColumn(2, -1, 1.0),
+    ResponseColumn(1, 1, 2.0),
+]
+MIXED = (
+    FLAG,
+    ResponseColumn(3, 3, 1.5),
+    ResponseColumn(8, -1, 0.5),
+    ResponseColumn(1, 0, 2.0),
+    ResponseColumn(5, -1, 1.0),
+)
 
 
 def simulate(columns, epsilon, row, count, rng):
@@ -61,7 +74,7 @@ def test_a_column_equals_the_channel_written_out_over_all_pairs_of_codes(answer,
     gaps = ((image[:, None] - image[None]) ** 2).sum(axis=-1)
     ways = Questionnaire((answer,), epsilon).ways(np.arange(m)[:, None, None], np.arange(m)[None, :, None])[..., 0]
     for units, truth in ((DISTANCE, gaps), (INNER, image @ image.T)):
-        both, one = (Law.of((answer,), epsilon, units, sides) for sides in (2, 1))
+        both, one = (SumLaw.of((answer,), epsilon, units, sides) for sides in (2, 1))
         estimate, single = back @ truth @ back, back @ truth
         assert np.allclose(both.truth[0][ways], truth)
         assert np.allclose(both.estimate[0][ways], estimate, rtol=1e-6)
@@ -184,7 +197,9 @@ def within(shares, count):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
-@pytest.mark.parametrize(("answer", "epsilon"), list(itertools.product((FLAG, Answer(5, -1, 0.7)), (0.3, 1.0, 3.0))))
+@pytest.mark.parametrize(
+    ("answer", "epsilon"), list(itertools.product((FLAG, ResponseColumn(5, -1, 0.7)), (0.3, 1.0, 3.0)))
+)
 @pytest.mark.parametrize("columns", [20, 200])
 def test_intervals_of_columns_that_are_alike_cover_what_they_say(columns, answer, epsilon, share):
     """Exact belts never cover less; more only by what whole numbers force, which falls with the number of columns."""
@@ -204,7 +219,7 @@ def test_intervals_of_columns_that_are_alike_cover_what_they_say(columns, answer
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_intervals_of_mixed_columns_cover_what_they_say(question, epsilon, share):
     rng, count = np.random.default_rng(round(10 * epsilon + 100 * share)), 2000
-    columns = (FLAG, Answer(3, 3, 1.5), Answer(4, -1, 1.0), Answer(1, 0, 2.0)) * 10
+    columns = (FLAG, ResponseColumn(3, 3, 1.5), ResponseColumn(4, -1, 1.0), ResponseColumn(1, 0, 2.0)) * 10
     pair = rows_apart(columns, share, rng)
     found, _ = ask(question, columns, epsilon, pair, count, rng)
     hit = covered(found, truth_of(question, columns, *pair)).mean()
@@ -215,7 +230,7 @@ def test_intervals_of_mixed_columns_cover_what_they_say(question, epsilon, share
 @pytest.mark.parametrize("share", [0.0, 0.1])
 def test_intervals_stay_right_where_the_variance_moves_with_the_truth(share):
     """Large categories: with the variance fixed at its estimate these cover 92%."""
-    rng, columns = np.random.default_rng(12), (FLAG, Answer(10, -1, 1.0)) * 50
+    rng, columns = np.random.default_rng(12), (FLAG, ResponseColumn(10, -1, 1.0)) * 50
     pair = rows_apart(columns, share, rng)
     found, _ = ask("public", columns, 1.0, pair, 4000, rng)
     assert within(covered(found, truth_of("public", columns, *pair)).mean(), 4000)
@@ -232,7 +247,7 @@ def test_a_wrong_epsilon_would_be_seen_in_the_coverage():
     assert not within(covered(wrong, truth).mean(), 2000)
 
 
-@pytest.mark.parametrize("columns", [(FLAG,) * 60, (FLAG, Answer(4, -1, 1.0)) * 30], ids=["alike", "mixed"])
+@pytest.mark.parametrize("columns", [(FLAG,) * 60, (FLAG, ResponseColumn(4, -1, 1.0)) * 30], ids=["alike", "mixed"])
 def test_simultaneous_intervals_cover_all_pairs_at_once(columns):
     rng, runs, pairs = np.random.default_rng(9), 300, 20
     drawn = [rows_apart(columns, share, rng) for share in np.linspace(0, 1, pairs)]
@@ -275,7 +290,7 @@ def test_a_jaccard_lost_in_the_noise_says_so():
 
 
 def test_a_norm_that_nothing_can_change_is_known_exactly():
-    form = Questionnaire((Answer(3, -1, 2.0),) * 4, 0.5)
+    form = Questionnaire((ResponseColumn(3, -1, 2.0),) * 4, 0.5)
     found = responses.squared_norm(np.array([0, 1, 2, 0]), form)
     assert found.value == pytest.approx(16.0)
     assert found.standard_error == pytest.approx(0.0, abs=1e-12)
@@ -298,7 +313,7 @@ def test_intervals_stay_in_the_range_and_hold_together():
 
 def test_what_is_known_of_a_public_row_cuts_the_interval():
     """Nothing is further from no value than one value is: w^2, not 2 w^2."""
-    columns = (Answer(5, 5, 1.0), Answer(3, 3, 2.0)) * 4
+    columns = (ResponseColumn(5, 5, 1.0), ResponseColumn(3, 3, 2.0)) * 4
     form, codes = Questionnaire(columns, 0.01), np.array([[5, 3] * 4, [0, 0] * 4, [5, 0] * 4])
     _, high = responses.squared_norm(codes, form).interval(1 - 1e-9)
     assert (high <= 4 * (1 + 4) + 1e-9).all()

@@ -12,10 +12,10 @@ from scipy import sparse, stats
 
 from sfumato.errors import ParameterError
 from sfumato.estimation import sketches
-from sfumato.intervals import inner_products, length_law, moments, squared_lengths
-from sfumato.intervals.length_law import LengthLaw
-from sfumato.intervals.moments import Geometry, NoiseLaw
-from sfumato.intervals.pair_law import Pair
+from sfumato.intervals import inner_products, squared_lengths
+from sfumato.intervals.moments import _FAMILIES, Geometry, NoiseLaw, SketchLaw
+from sfumato.intervals.pair_law import Gram
+from sfumato.intervals.squared_lengths import LengthLaw
 from sfumato.projection.projection import Family, Projection
 from support.evidence import agrees
 from support.images import images, noise_draws
@@ -48,8 +48,9 @@ def stretch_third(geometry, squared):
     return skewness * geometry.stretch_variance(squared) ** 1.5
 
 
-def length_third(squared, noise, geometry, copies):
+def length_third(squared, law, copies):
     """Of ||w + e||^2, w = vP: E S^3 + 3 E S A^2 + 3 E A^2 B + E B^3, S, A, B the parts of length, product and noise."""
+    noise, geometry = law.noise, law.geometry
     entry = copies * noise.variance
     square_variance = (noise.fourth if copies == 1 else noise.fourth_of_difference) * noise.variance**2
     mixed = 12 * entry * geometry.stretch_variance(squared) + 12 * squared * square_variance
@@ -104,7 +105,7 @@ def check_variance(errors, expected):
 
 
 def test_the_families_are_those_of_projections():
-    assert list(moments._FAMILIES) == [*FAMILIES, "principal"]
+    assert list(_FAMILIES) == [*FAMILIES, "principal"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -198,33 +199,33 @@ def test_an_orthonormal_square_projection_distorts_nothing():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_estimates_are_unbiased_and_vary_as_stated(family, kind):
     d, k = sizes(family)
-    noise, geometry = NoiseLaw(kind, 0.8), Geometry(family, d, k)
+    law = SketchLaw(NoiseLaw(kind, 0.8), Geometry(family, d, k))
     a, b = simulated_release(family, kind)
     public, v = simulated_images(family)[:, 1], X - Y
     r2, v4 = v @ v, np.sum(v**4)
     cases = [
         (
-            sketches.squared_distance(a, b, noise, geometry),
+            sketches.squared_distance(a, b, law),
             r2,
-            moments.distance_variance(r2, noise, geometry, v4),
+            law.distance_variance(r2, v4),
             2 * k * 0.64,
         ),
         (
-            sketches.squared_distance_to_public(a, public, noise, geometry),
+            sketches.squared_distance_to_public(a, public, law),
             r2,
-            moments.length_variance(r2, noise, geometry, 1, v4),
+            law.norm_variance(r2, v4),
             k * 0.64,
         ),
         (
-            sketches.squared_norm(a, noise, geometry),
+            sketches.squared_norm(a, law),
             X @ X,
-            moments.norm_variance(X @ X, noise, geometry, np.sum(X**4)),
+            law.norm_variance(X @ X, np.sum(X**4)),
             k * 0.64,
         ),
         (
-            sketches.inner_product(a, b, noise, geometry),
+            sketches.inner_product(a, b, law),
             X @ Y,
-            moments.inner_product_variance(X @ X, Y @ Y, X @ Y, noise, geometry, np.sum(X**2 * Y**2)),
+            law.inner_product_variance(X @ X, Y @ Y, X @ Y, np.sum(X**2 * Y**2)),
             k * 0.64,
         ),
     ]
@@ -236,10 +237,10 @@ def test_estimates_are_unbiased_and_vary_as_stated(family, kind):
 
 def test_the_printed_variance_of_dhaliwal_claim_7_is_rejected():
     a, b = simulated_release("gaussian", "laplace")
-    noise, geometry, r2, k, s2 = NoiseLaw("laplace", 0.8), Geometry("gaussian", 6, 4), (X - Y) @ (X - Y), 4, 0.64
-    errors = sketches.squared_distance(a, b, noise, geometry).value - r2
+    law, r2, k, s2 = SketchLaw(NoiseLaw("laplace", 0.8), Geometry("gaussian", 6, 4)), (X - Y) @ (X - Y), 4, 0.64
+    errors = sketches.squared_distance(a, b, law).value - r2
     right = 2 * r2**2 / k + 14 * k * s2**2 + 8 * s2 * r2
-    assert moments.distance_variance(r2, noise, geometry) == pytest.approx(right, rel=1e-12)
+    assert law.distance_variance(r2) == pytest.approx(right, rel=1e-12)
     assert variance_agrees(errors, right)
     assert not variance_agrees(errors, 2 * r2**2 / k + 2 * k * (7 * s2**2 - s2) + 4 * s2 * r2)  # as printed
     assert not variance_agrees(errors, 2 * r2**2 / k + 14 * k * s2**2 + 4 * s2 * r2)  # the cross term alone
@@ -251,9 +252,9 @@ def test_the_printed_variance_of_dhaliwal_claim_7_is_rejected():
 def test_skewness_of_the_estimate_is_the_stated_one(family, kind):
     d, k = sizes(family)
     a, b = simulated_release(family, kind)
-    noise, geometry, r2 = NoiseLaw(kind, 0.8), Geometry(family, d, k), float((X - Y) @ (X - Y))
-    cubes = (sketches.squared_distance(a, b, noise, geometry).value - r2) ** 3
-    stated = length_third(r2, noise, geometry, 2)
+    law, r2 = SketchLaw(NoiseLaw(kind, 0.8), Geometry(family, d, k)), float((X - Y) @ (X - Y))
+    cubes = (sketches.squared_distance(a, b, law).value - r2) ** 3
+    stated = length_third(r2, law, 2)
     if family in ("identity", "gaussian", "orthonormal"):
         assert agrees(cubes, stated)
         assert not agrees(cubes, 1.4 * stated)
@@ -267,12 +268,12 @@ def test_ratios_are_close_to_the_truth_and_vary_as_the_delta_method_says(family,
     rng, d, k, count = np.random.default_rng(12), 100, 100 if family == "identity" else 90, 3000
     x = (rng.random(d) < 0.5).astype(float)
     y = np.where(rng.random(d) < 0.3, 1 - x, x)
-    noise, geometry = NoiseLaw(kind, 0.3), Geometry(family, d, k)
+    law = SketchLaw(NoiseLaw(kind, 0.3), Geometry(family, d, k))
     clean = images(family, [x, y], k, count, rng)
     a, b = (clean[:, i] + noise_draws(kind, 0.3, (count, k), rng) for i in (0, 1))
     truths = {"cosine": x @ y / math.sqrt((x @ x) * (y @ y)), "jaccard": x @ y / np.sum(np.maximum(x, y))}
     for name, truth in truths.items():
-        found = getattr(sketches, name)(a, b, noise, geometry)
+        found = getattr(sketches, name)(a, b, law)
         spread = found.value.std()
         assert abs(found.value.mean() - truth) < 0.15 * spread
         assert np.median(found.standard_error) == pytest.approx(spread, rel=0.08)
@@ -306,11 +307,11 @@ def unit_images(family, k):
 
 def length_estimates(w, squared, kind, geometry, rng):
     """Estimated squared lengths behind images w of unit vectors: as a distance of two rows, and of one to a public."""
-    noise = NoiseLaw(kind, 2.0)
+    law = SketchLaw(NoiseLaw(kind, 2.0), geometry)
     e, f = noise_draws(kind, 2.0, (2, *w.shape), rng)
     z = math.sqrt(squared) * w + e
-    yield sketches.squared_distance(z, f, noise, geometry)
-    yield sketches.squared_distance_to_public(z, np.zeros_like(z), noise, geometry)
+    yield sketches.squared_distance(z, f, law)
+    yield sketches.squared_distance_to_public(z, np.zeros_like(z), law)
 
 
 DIRECTIONS = {
@@ -362,25 +363,27 @@ def test_what_the_coverage_test_would_reject():
     d, w = unit_images("gaussian", 4)
     rng, geometry = np.random.default_rng(5), Geometry("gaussian", d, 4)
     e, f = noise_draws("laplace", 2.0, (2, *w.shape), rng)
-    far = sketches.squared_distance(100 * w + e, f, NoiseLaw("laplace", 2.0), geometry)
+    far = sketches.squared_distance(100 * w + e, f, SketchLaw(NoiseLaw("laplace", 2.0), geometry))
     normal = (far.value - 1.96 * far.standard_error, far.value + 1.96 * far.standard_error)
     assert covered(normal, 1e4) < 0.95 - slack(REPEATS)
-    forgotten = sketches.squared_distance(100 * w + e, f, NoiseLaw("laplace", 2.0), Geometry("identity", 4, 4))
+    forgotten = sketches.squared_distance(
+        100 * w + e, f, SketchLaw(NoiseLaw("laplace", 2.0), Geometry("identity", 4, 4))
+    )
     assert covered(forgotten.interval(), 1e4) < 0.5
     d, w = unit_images("gaussian", 128)
     e, f = noise_draws("laplace", 2.0, (2, *w.shape), rng)
-    near = sketches.squared_distance(w + e, f, NoiseLaw("laplace", 1.8), Geometry("gaussian", d, 128))
+    near = sketches.squared_distance(w + e, f, SketchLaw(NoiseLaw("laplace", 1.8), Geometry("gaussian", d, 128)))
     assert covered(near.interval(), 1.0) < 0.95 - slack(REPEATS)
 
 
 @pytest.mark.parametrize("squared", [0.0, 1.0, 50.0, 1e5])
 def test_under_gaussian_noise_and_projection_the_interval_is_the_exact_chi_square_one(squared):
     """||z_i - z_j||^2 = (r^2/k + 2 s^2) chi2_k exactly, so the probabilities beyond each end can be computed."""
-    k, noise, geometry = 10, NoiseLaw("gaussian", 1.5), Geometry("gaussian", 50, 10)
+    k, law = 10, SketchLaw(NoiseLaw("gaussian", 1.5), Geometry("gaussian", 50, 10))
     row = np.zeros((1, k))
     row[0, 0] = math.sqrt(squared + 2 * k * 2.25)
-    low, high = (float(x[0]) for x in sketches.squared_distance(row, np.zeros((1, k)), noise, geometry).interval(0.9))
-    near = 4 * math.sqrt(float(moments.distance_variance(0.0, noise, geometry)))
+    low, high = (float(x[0]) for x in sketches.squared_distance(row, np.zeros((1, k)), law).interval(0.9))
+    near = 4 * math.sqrt(float(law.distance_variance(0.0)))
 
     def chi_square(end):  # the value seen, in units of the law at this end
         return k * (squared + 2 * k * 2.25) / (end + 2 * k * 2.25)
@@ -394,10 +397,10 @@ def test_under_gaussian_noise_and_projection_the_interval_is_the_exact_chi_squar
 
 @pytest.mark.parametrize("squared", [5.0, 100.0, 1e6])
 def test_without_projection_the_interval_is_close_to_the_noncentral_chi_square_one(squared):
-    k, noise, geometry = 12, NoiseLaw("gaussian", 1.0), Geometry("identity", 12, 12)
+    k, law = 12, SketchLaw(NoiseLaw("gaussian", 1.0), Geometry("identity", 12, 12))
     row = np.zeros(k)
     row[0] = math.sqrt(squared + k)
-    low, high = sketches.squared_norm(row, noise, geometry).interval()
+    low, high = sketches.squared_norm(row, law).interval()
     for end, probability in ((high, 0.025), (low, 0.975)):
         assert end == 0 or stats.ncx2.cdf(squared + k, k, end) == pytest.approx(probability, abs=2e-3)
 
@@ -406,7 +409,7 @@ def test_without_projection_the_interval_is_close_to_the_noncentral_chi_square_o
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize(("family", "d", "k"), [("identity", 5, 5), ("gaussian", 60, 4), ("orthonormal", 9, 6)])
 def test_the_computed_law_of_a_length_has_the_simulated_quantiles_and_the_stated_skewness(family, d, k, copies, kind):
-    law, count = LengthLaw(NoiseLaw(kind, 1.0), Geometry(family, d, k), copies), 200_000
+    law, count = LengthLaw(SketchLaw(NoiseLaw(kind, 1.0), Geometry(family, d, k)), copies), 200_000
     for squared in (0.0, 4.0, 300.0):
         rng = np.random.default_rng(int(squared))
         v = np.full(d, math.sqrt(squared / d)) if family == "identity" else rng.normal(size=d)
@@ -421,7 +424,7 @@ def test_the_computed_law_of_a_length_has_the_simulated_quantiles_and_the_stated
             assert abs(np.mean(value > 0.9 * found[1]) - tail) > 5 * math.sqrt(tail / count)
         scores = np.arange(-5.9, 5.95, 0.01)
         lows, _ = law.quantiles(np.full_like(scores, squared), (stats.norm.cdf(scores),) * 2, concentration)
-        third = float(length_third(squared, law.noise, law.geometry, copies))
+        third = float(length_third(squared, law.rows, copies))
         skewed = (np.sum((lows - squared) ** 3 * stats.norm.pdf(scores)) * 0.01 - third) / float(
             law.deviation(np.array(squared))
         ) ** 3
@@ -432,7 +435,7 @@ def test_the_computed_law_of_a_length_has_the_simulated_quantiles_and_the_stated
 def test_the_image_that_stands_for_a_concentration_has_it(k):
     for concentration in np.linspace(1 / k, 1, 23):
         shares = np.repeat(
-            *np.transpose([(p, n) for p, n in length_law._shares(k, concentration)]).astype(object).tolist()
+            *np.transpose([(p, n) for p, n in squared_lengths._shares(k, concentration)]).astype(object).tolist()
         )
         shares = np.asarray(shares, float)
         assert (len(shares), shares.sum()) == (k, pytest.approx(1.0))
@@ -453,12 +456,14 @@ def test_the_law_of_collisions_is_that_of_all_placements_and_signs():
 
 def test_a_sparse_image_lost_in_the_noise_bounds_no_distance_at_levels_beyond_a_cancellation():
     """Rows that differ in two columns alone have image 0 with probability 1/(2k): more than 1% misses, not 5%."""
-    noise, geometry = NoiseLaw("laplace", 1.0), Geometry("sparse", 90, 32)
+    law = SketchLaw(NoiseLaw("laplace", 1.0), Geometry("sparse", 90, 32))
     lost, seen = np.ones(32), np.full(32, 30.0)
     for row, level, bounded in ((lost, 0.95, True), (lost, 0.99, False), (seen, 0.99, True)):
-        assert np.isfinite(sketches.squared_norm(row, noise, geometry).interval(level)[1]) == bounded
-    assert np.isfinite(sketches.squared_norm(lost, noise, Geometry("gaussian", 90, 32)).interval(0.99)[1])
-    assert sketches.hamming(lost, 0 * lost, noise, geometry, flags=7).interval(0.99)[1] == 7
+        assert np.isfinite(sketches.squared_norm(row, law).interval(level)[1]) == bounded
+    assert np.isfinite(
+        sketches.squared_norm(lost, SketchLaw(law.noise, Geometry("gaussian", 90, 32))).interval(0.99)[1]
+    )
+    assert sketches.hamming(lost, 0 * lost, law, flags=7).interval(0.99)[1] == 7
 
 
 @pytest.mark.parametrize("pairs", [150, 2000])
@@ -466,7 +471,7 @@ def test_a_sparse_image_lost_in_the_noise_bounds_no_distance_at_levels_beyond_a_
 @pytest.mark.parametrize(("family", "k"), [("identity", 64), ("sparse", 128), ("sparse", 32)])
 def test_simultaneous_intervals_cover_pairs_that_differ_in_few_columns(family, k, kind, pairs):
     rng, repeats, d = np.random.default_rng(8), 6000 // pairs + 30, 64 if family == "identity" else 200
-    noise, geometry = NoiseLaw(kind, 1.0), Geometry(family, d, k)
+    law = SketchLaw(NoiseLaw(kind, 1.0), Geometry(family, d, k))
     apart = np.zeros((pairs, d))
     for i, v in enumerate(apart):
         v[rng.choice(d, (1, 2, 3, 5, 8, 11)[i % 6], replace=False)] = rng.choice([3.0, 10.0, 100.0])
@@ -476,7 +481,7 @@ def test_simultaneous_intervals_cover_pairs_that_differ_in_few_columns(family, k
     for _ in range(repeats):
         image = images(family, apart, k, 1, rng)[0]
         z, f = image + noise_draws(kind, 1.0, image.shape, rng), noise_draws(kind, 1.0, image.shape, rng)
-        hits += covered(sketches.squared_distance(z, f, noise, geometry).interval(simultaneous=True), truth) == 1
+        hits += covered(sketches.squared_distance(z, f, law).interval(simultaneous=True), truth) == 1
     assert hits / repeats >= 0.95 - slack(repeats)
 
 
@@ -485,7 +490,7 @@ def test_simultaneous_intervals_cover_pairs_that_differ_in_few_columns(family, k
 def test_simultaneous_intervals_cover_all_pairs_of_a_release_at_once(family, kind):
     rng, k, repeats, pairs = np.random.default_rng(7), 16, 300, 150
     d = 16 if family == "identity" else 40
-    noise, geometry = NoiseLaw(kind, 1.0), Geometry(family, d, k)
+    law = SketchLaw(NoiseLaw(kind, 1.0), Geometry(family, d, k))
     rows = rng.normal(size=(30, d)) * rng.choice([0.1, 1.0, 4.0], (30, 1))
     i, j = (rng.integers(0, 15, pairs), rng.integers(15, 30, pairs))
     truth = ((rows[i] - rows[j]) ** 2).sum(axis=1)
@@ -498,7 +503,7 @@ def test_simultaneous_intervals_cover_all_pairs_of_a_release_at_once(family, kin
         else:
             p = np.linalg.qr(rng.normal(size=(d, k)))[0] * math.sqrt(d / k)
         z = rows @ p + noise_draws(kind, 1.0, (30, k), rng)
-        found = sketches.squared_distance(z[i], z[j], noise, geometry)
+        found = sketches.squared_distance(z[i], z[j], law)
         all_at_once += covered(found.interval(simultaneous=True), truth) == 1
         each += covered(found.interval(), truth) == 1
     assert all_at_once / repeats >= 0.95 - slack(repeats)
@@ -509,24 +514,24 @@ def test_simultaneous_intervals_cover_all_pairs_of_a_release_at_once(family, kin
 @pytest.mark.parametrize("family", ["gaussian", "orthonormal"])
 def test_unstretched_ends_of_inner_products_miss_exactly_at_right_angles_and_for_parallel_rows(family, k):
     """Far away: Student's test on r at 90 degrees; at 0, <z, w> is t chi2_k / k, or t S d/k with a beta S."""
-    geometry, noise, tail = Geometry(family, 4 * k, k), NoiseLaw("gaussian", 1e-9), 0.025
+    law, tail = SketchLaw(NoiseLaw("gaussian", 1e-9), Geometry(family, 4 * k, k)), 0.025
     a = np.zeros(k)
     a[0] = 1.0
     for student in stats.t.ppf(1 - tail, k - 1) * np.array([0.99, 1.01]):
         r, b = student / math.sqrt(student**2 + k - 1), np.zeros(k)
         b[[0, -1]] = r, math.sqrt(1 - r * r)
         if family == "gaussian":
-            low, _ = inner_products.rule(tail, Pair.of(a, b), noise, geometry)
+            low, _ = inner_products.rule(tail, Gram.of(a, b), law)
             assert (low > 0) == (student > stats.t.ppf(1 - tail, k - 1))
-    low, high = inner_products.rule(tail, Pair.of(a, a), noise, geometry)
+    low, high = inner_products.rule(tail, Gram.of(a, a), law)
     law = stats.beta(k / 2, 1.5 * k, scale=4) if family == "orthonormal" else stats.gamma(k / 2, scale=2 / k)
     assert law.sf(1 / low) == pytest.approx(tail, rel=0.02)
     assert law.cdf(1 / high) == pytest.approx(tail, rel=0.02)
 
 
 def test_a_single_column_bounds_inner_products_without_their_sign():
-    noise, geometry = NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 1)
-    low, high = sketches.inner_product(np.array([30.0]), np.array([-20.0]), noise, geometry).interval()
+    law = SketchLaw(NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 1))
+    low, high = sketches.inner_product(np.array([30.0]), np.array([-20.0]), law).interval()
     assert -math.inf < low == -high < -600
 
 
@@ -534,11 +539,11 @@ def test_a_single_column_bounds_inner_products_without_their_sign():
 
 
 def test_single_rows_give_floats_and_many_give_arrays():
-    noise, geometry = NoiseLaw("laplace", 1.0), Geometry("gaussian", 9, 3)
+    law = SketchLaw(NoiseLaw("laplace", 1.0), Geometry("gaussian", 9, 3))
     a, b = np.arange(3.0), np.ones(3)
     for name in ("squared_distance", "inner_product", "cosine", "jaccard", "hamming"):
         question = getattr(sketches, name)
-        one, many = question(a, b, noise, geometry), question(a[None], b[None], noise, geometry)
+        one, many = question(a, b, law), question(a[None], b[None], law)
         numbers = (one.value, one.standard_error, *one.interval())
         assert all(isinstance(number, float) for number in numbers)
         arrays = (many.value, many.standard_error, *many.interval(simultaneous=True))
@@ -548,14 +553,14 @@ def test_single_rows_give_floats_and_many_give_arrays():
 
 def test_no_rows_give_no_answers():
     found = sketches.squared_distance(
-        np.empty((0, 3)), np.empty((0, 3)), NoiseLaw("laplace", 1), Geometry("sparse", 9, 3)
+        np.empty((0, 3)), np.empty((0, 3)), SketchLaw(NoiseLaw("laplace", 1), Geometry("sparse", 9, 3))
     )
     assert found.value.shape == found.interval(simultaneous=True)[1].shape == (0,)
 
 
 def test_values_may_be_negative_and_intervals_may_not():
-    noise, geometry = NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 20)
-    found = sketches.squared_distance(np.zeros(20), np.zeros(20), noise, geometry)
+    law = SketchLaw(NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 20))
+    found = sketches.squared_distance(np.zeros(20), np.zeros(20), law)
     low, high = found.interval()
     assert (found.value, low) == (-40, 0)
     assert 0 < high < 40
@@ -563,26 +568,26 @@ def test_values_may_be_negative_and_intervals_may_not():
 
 def test_intervals_widen_with_level_noise_and_the_number_of_answers():
     a, b = np.random.default_rng(3).normal(0, 3, (2, 50, 8))
-    noise, geometry = NoiseLaw("laplace", 1.0), Geometry("sparse", 100, 8)
-    found = sketches.squared_distance(a, b, noise, geometry)
+    law = SketchLaw(NoiseLaw("laplace", 1.0), Geometry("sparse", 100, 8))
+    found = sketches.squared_distance(a, b, law)
     widths = [high - low for low, high in (found.interval(0.5), found.interval(), found.interval(simultaneous=True))]
     assert (widths[0] < widths[1]).all()
     assert (widths[1] < widths[2]).all()
 
 
 def test_hamming_distances_are_cut_to_the_number_of_flags():
-    noise, geometry = NoiseLaw("gaussian", 1.0), Geometry("rademacher", 12, 8)
+    law = SketchLaw(NoiseLaw("gaussian", 1.0), Geometry("rademacher", 12, 8))
     a, b = np.full(8, 9.0), np.zeros(8)
-    found = sketches.hamming(a, b, noise, geometry)
+    found = sketches.hamming(a, b, law)
     assert found.value == 8 * 81 - 16
     assert found.interval() == (12, 12)
-    assert sketches.hamming(a, b, noise, geometry, flags=5).interval() == (5, 5)
+    assert sketches.hamming(a, b, law, flags=5).interval() == (5, 5)
 
 
 def test_angles_of_rows_lost_in_the_noise_are_unknown():
-    noise, geometry = NoiseLaw("gaussian", 10.0), Geometry("gaussian", 12, 8)
+    law = SketchLaw(NoiseLaw("gaussian", 10.0), Geometry("gaussian", 12, 8))
     for question, ends in ((sketches.cosine, (-1, 1)), (sketches.jaccard, (0, 1))):
-        found = question(np.full((2, 8), 0.1), np.tile([0.2, -0.2], (2, 4)), noise, geometry)
+        found = question(np.full((2, 8), 0.1), np.tile([0.2, -0.2], (2, 4)), law)
         assert np.isnan(found.value).all()
         assert np.isinf(found.standard_error).all()
         low, high = found.interval()
@@ -593,8 +598,8 @@ def test_angles_of_rows_lost_in_the_noise_are_unknown():
 def test_estimates_say_what_they_cover_and_can_be_sent_elsewhere():
     a, b = np.ones(4), np.zeros(4)
     noise = NoiseLaw("gaussian", 1.0)
-    assert "projection" in sketches.squared_distance(a, b, noise, Geometry("sparse", 9, 4)).covers
-    found = sketches.squared_distance(a, b, noise, Geometry("identity", 4, 4))
+    assert "projection" in sketches.squared_distance(a, b, SketchLaw(noise, Geometry("sparse", 9, 4))).covers
+    found = sketches.squared_distance(a, b, SketchLaw(noise, Geometry("identity", 4, 4)))
     assert found.covers == "the noise; nothing else is random"
     assert pickle.loads(pickle.dumps(found)).interval() == found.interval()  # noqa: S301
     assert "bounds" not in repr(found)
@@ -610,12 +615,12 @@ def test_estimates_say_what_they_cover_and_can_be_sent_elsewhere():
 )
 def test_rows_of_another_shape_are_refused(a, b, named):
     with pytest.raises(ParameterError, match=named):
-        sketches.squared_distance(a, b, NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 4))
+        sketches.squared_distance(a, b, SketchLaw(NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 4)))
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan])
 def test_levels_are_probabilities(level):
-    found = sketches.squared_norm(np.ones(4), NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 4))
+    found = sketches.squared_norm(np.ones(4), SketchLaw(NoiseLaw("gaussian", 1.0), Geometry("gaussian", 9, 4)))
     with pytest.raises(ParameterError, match="level"):
         found.interval(level)
 
@@ -643,7 +648,8 @@ def test_lengths_within_a_subspace_are_read_as_without_a_projection(kind):
     rng, noise = np.random.default_rng(3), NoiseLaw(kind, 1.0)
     z = noise_draws(kind, 1.0, (50, 8), rng) + np.eye(8)[0] * np.linspace(0, 40, 50)[:, None]
     plain, within = (
-        sketches.squared_norm(z, noise, g) for g in (Geometry("identity", 8, 8), Geometry("principal", 30, 8))
+        sketches.squared_norm(z, SketchLaw(noise, g))
+        for g in (Geometry("identity", 8, 8), Geometry("principal", 30, 8))
     )
     assert np.array_equal(plain.value, within.value)
     assert np.allclose(plain.interval(), within.interval())

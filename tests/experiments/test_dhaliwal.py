@@ -7,7 +7,7 @@ import pytest
 
 import dhaliwal
 from page import Measured, Picture, Setting, Table
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.privacy.losses import FreshLaplace
 from simulation import images, pieces, quantile, root_mean_square, spread
 
@@ -67,7 +67,7 @@ def test_recovered_distances_are_unbiased_with_the_corrected_variance():
     rng, v = np.random.default_rng(2), np.tile([[1.0, 2.0, 0.5]], (400, 1))
     for k, geometry in ((2, Geometry("gaussian", 3, 2)), (0, Geometry("identity", 3, 3))):
         errors = dhaliwal.recovered(v, k, 0.5, 100, rng).ravel()
-        variance = float(distance_variance(5.25, NoiseLaw("laplace", math.sqrt(0.5)), geometry))
+        variance = float(SketchLaw(NoiseLaw("laplace", math.sqrt(0.5)), geometry).distance_variance(5.25))
         assert near(Measured.of(errors), 0.0)
         assert near(Measured.of(errors**2), variance)
 
@@ -129,7 +129,8 @@ def test_simulated_images_have_the_variance_of_their_family(family):
 def test_pieces_make_the_errors_of_every_distance_and_noise():
     drawn = pieces(("gaussian", 1, 8), "laplace", 60_000, np.random.default_rng(4))
     for squared, scale in ((1.0, 0.2), (9.0, 1.5)):
-        truth = math.sqrt(distance_variance(squared, NoiseLaw("laplace", scale), Geometry("gaussian", 8, 8)))
+        law = SketchLaw(NoiseLaw("laplace", scale), Geometry("gaussian", 8, 8))
+        truth = math.sqrt(law.distance_variance(squared))
         found = root_mean_square(drawn.errors(squared, scale))
         assert near(found, truth)
         assert not near(found, 1.08 * truth)

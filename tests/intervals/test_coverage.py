@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sfumato.estimation import sketches
-from sfumato.intervals import cosines, inner_products, moments, squared_lengths
-from sfumato.intervals.moments import Geometry, NoiseLaw
-from sfumato.intervals.pair_law import Pair, draws
+from sfumato.intervals import cosines, inner_products, squared_lengths
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
+from sfumato.intervals.pair_law import Gram, draws
 from sfumato.projection.projection import Family
 from support.evidence import agrees
 from support.images import images, noise_draws
@@ -59,11 +59,11 @@ def released(family, kind, k, cells=CELLS):
 def questions(z, w, truth, law):
     """Each estimator with its truth."""
     n, m, cosine = truth
-    yield "distance", sketches.squared_distance(z, w, *law), n + m - 2 * cosine * math.sqrt(n * m)
-    yield "norm", sketches.squared_norm(w, *law), m
-    yield "inner product", sketches.inner_product(z, w, *law), cosine * math.sqrt(n * m)
+    yield "distance", sketches.squared_distance(z, w, law), n + m - 2 * cosine * math.sqrt(n * m)
+    yield "norm", sketches.squared_norm(w, law), m
+    yield "inner product", sketches.inner_product(z, w, law), cosine * math.sqrt(n * m)
     if n > 0:
-        yield "cosine", sketches.cosine(z, w, *law), cosine
+        yield "cosine", sketches.cosine(z, w, law), cosine
 
 
 def share(interval, truth):
@@ -88,7 +88,7 @@ def test_95_percent_intervals_cover_95_percent_and_ones_a_tenth_narrower_do_not(
     is not known well. Cosines near the noise cover more, as they must (``cosines``); far from it they are held to the
     level too. Up to k = 8 tails are so long that a tenth changes coverage by 1% or 2% only; there it is a fifth.
     """
-    law = NoiseLaw(kind, 1.0), Geometry(family, spread_pair(family, k)[0], k)
+    law = SketchLaw(NoiseLaw(kind, 1.0), Geometry(family, spread_pair(family, k)[0], k))
     for (z, w, truth), (_, _, ratio) in zip(released(family, kind, k), CELLS, strict=True):
         for name, found, right in questions(z, w, truth, law):
             covered = share(found.interval(), right)
@@ -123,34 +123,32 @@ def test_what_the_coverage_test_rejects(monkeypatch):
         ("orthonormal", Geometry("orthonormal", 12, 8), far, own),
     ]
     for (family, geometry, cells, bounds), question in itertools.product(cases, ("inner product", "cosine")):
-        assert deviations(released(family, "gaussian", 8, cells), (plain, geometry), question, bounds) > SLACK
+        assert deviations(released(family, "gaussian", 8, cells), SketchLaw(plain, geometry), question, bounds) > SLACK
     near, law = CELLS[2:6], Geometry("identity", 32, 32)
     less = NoiseLaw("laplace", 0.9)
-    assert deviations(released("identity", "laplace", 32, near), (less, law), "inner product", own) > SLACK
-    monkeypatch.setattr(
-        inner_products, "stretched", lambda pair, arms: arms.rule(arms.tail, pair, arms.noise, arms.geometry)
-    )
+    assert deviations(released("identity", "laplace", 32, near), SketchLaw(less, law), "inner product", own) > SLACK
+    monkeypatch.setattr(inner_products, "stretched", lambda pair, arms: arms.rule(arms.tail, pair, arms.law))
     for family, cells in (("identity", CELLS[:3]), ("gaussian", far), ("orthonormal", far)):
-        geometry = Geometry(family, spread_pair(family, 4)[0], 4)
-        assert deviations(released(family, "gaussian", 4, cells), (plain, geometry), "inner product", own) > SLACK
+        law = SketchLaw(plain, Geometry(family, spread_pair(family, 4)[0], 4))
+        assert deviations(released(family, "gaussian", 4, cells), law, "inner product", own) > SLACK
 
 
 @pytest.mark.parametrize("k", [4, 32])
 def test_inner_products_of_rows_in_few_columns_are_covered_without_a_projection(k):
     """Laplace noise along one entry has heavier tails than along many; the entries published tell which it is."""
-    rng, law = np.random.default_rng(3), (NoiseLaw("laplace", 1.0), Geometry("identity", k, k))
+    rng, law = np.random.default_rng(3), SketchLaw(NoiseLaw("laplace", 1.0), Geometry("identity", k, k))
     for columns, longer, ratio in itertools.product((1, 2, 3), (1.0, 10.0), (1.0, 10.0, 1e4)):
         x, y = np.zeros((2, k))
         x[:columns] = math.sqrt(ratio / longer / columns) * k**0.25
         y[:columns] = longer * x[:columns] * np.resize([1, -1], columns)
         z, w = (v + noise_draws("laplace", 1.0, (3 * REPEATS, k), rng) for v in (x, y))
-        found = share(sketches.inner_product(z, w, *law).interval(), x @ y)
+        found = share(sketches.inner_product(z, w, law).interval(), x @ y)
         assert 0.95 - SLACK <= found <= 0.95 + SLACK
 
 
 def lost_row(direction, kind, k=128, repeats=40_000):
     """The cosine's coverage for a row far above the noise and one lost in it, without a projection, in a direction."""
-    rng, law = np.random.default_rng(4), (NoiseLaw(kind, 1.0), Geometry("identity", k, k))
+    rng, law = np.random.default_rng(4), SketchLaw(NoiseLaw(kind, 1.0), Geometry("identity", k, k))
     x, y = np.zeros((2, k))
     if direction == "flat":
         x[:], y[:] = 1.0, 1.0
@@ -158,7 +156,7 @@ def lost_row(direction, kind, k=128, repeats=40_000):
         x[0], y[int(direction == "across")] = 1.0, 1.0
     far, near = 10 * k**0.5 * x / np.linalg.norm(x), 0.1 * y / np.linalg.norm(y)
     z, w = (v + noise_draws(kind, 1.0, (repeats, k), rng) for v in (far, near))
-    return share(sketches.cosine(z, w, *law).interval(), float(direction != "across"))
+    return share(sketches.cosine(z, w, law).interval(), float(direction != "across"))
 
 
 EVIDENT = 6.2 * math.sqrt(0.95 * 0.05 / 40_000)
@@ -185,23 +183,23 @@ def test_what_lost_rows_reject(monkeypatch):
 @pytest.mark.parametrize("family", ["identity", "gaussian", "orthonormal"])
 def test_simultaneous_intervals_of_inner_products_and_cosines_cover_all_at_once(family, kind, k):
     """For 100 pairs at 95%: each pair at 99.95%; parallel rows too, whose correlation is off to second order only."""
-    pairs, law = 100, (NoiseLaw(kind, 1.0), Geometry(family, spread_pair(family, k)[0], k))
+    pairs, law = 100, SketchLaw(NoiseLaw(kind, 1.0), Geometry(family, spread_pair(family, k)[0], k))
     for z, w, truth in released(family, kind, k, [*CELLS, (1.0, 1.0, 1e4)]):
         for _, found, right in list(questions(z, w, truth, law))[2:]:
             low, high = found.interval(1 - 0.05 / pairs)
             together = ((low <= right) & (right <= high)).reshape(-1, pairs).all(axis=1)
             assert together.mean() >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / together.size)
-    few = sketches.inner_product(z[:pairs], w[:pairs], *law)
+    few = sketches.inner_product(z[:pairs], w[:pairs], law)
     assert np.allclose(few.interval(simultaneous=True), few.interval(1 - 0.05 / pairs), rtol=1e-9)
 
 
 @pytest.mark.parametrize("family", ["identity", "gaussian", "orthonormal"])
 def test_intervals_widen_with_the_level_also_where_simulation_ends(family):
     """Tails below 0.4% have other ends than those above; they lie outside."""
-    law = NoiseLaw("laplace", 1.0), Geometry(family, spread_pair(family, 4)[0], 4)
+    law = SketchLaw(NoiseLaw("laplace", 1.0), Geometry(family, spread_pair(family, 4)[0], 4))
     for z, w, _ in released(family, "laplace", 4, CELLS[1::3]):
         for question in (sketches.inner_product, sketches.cosine):
-            found, last = question(z[:2000], w[:2000], *law), (math.inf, -math.inf)
+            found, last = question(z[:2000], w[:2000], law), (math.inf, -math.inf)
             for level in (0.95, 0.995, 0.9999):
                 low, high = found.interval(level)
                 assert (low <= last[0] + 1e-9 * np.abs(low)).all()
@@ -213,12 +211,12 @@ def test_intervals_widen_with_the_level_also_where_simulation_ends(family):
 @pytest.mark.parametrize("family", ["identity", "gaussian", "orthonormal"])
 def test_simulated_pairs_have_the_moments_of_released_ones(family, kind):
     d, k, n, m, cosine = {"identity": 5}.get(family, 9), 5, 7.0, 30.0, 0.6
-    noise, geometry = NoiseLaw(kind, 1.0), Geometry(family, d, k)
-    pair, t = draws(kind, geometry).pair(n, m, cosine), cosine * math.sqrt(n * m)
+    law = SketchLaw(NoiseLaw(kind, 1.0), Geometry(family, d, k))
+    pair, t = draws(kind, law.geometry).pair(n, m, cosine), cosine * math.sqrt(n * m)
     cases = [
-        (pair.squared_z - k, n, moments.norm_variance(n, noise, geometry)),
-        (pair.squared_w - k, m, moments.norm_variance(m, noise, geometry)),
-        (pair.inner, t, moments.inner_product_variance(n, m, t, noise, geometry)),
+        (pair.squared_z - k, n, law.norm_variance(n)),
+        (pair.squared_w - k, m, law.norm_variance(m)),
+        (pair.inner, t, law.inner_product_variance(n, m, t)),
     ]
     for found, mean, variance in cases:
         assert agrees(found, mean)
@@ -235,7 +233,7 @@ def test_far_bounds_of_cosines_are_those_of_the_exact_test_on_the_correlation(fa
     geometry = Geometry(family, d, k)
     a, b = np.zeros((2, k))
     a[0], b[0], b[1] = 1.0, r, math.sqrt(1 - r * r)
-    low, _ = cosines.bounds(tail, Pair.of(a, b), NoiseLaw("gaussian", 1e-9), geometry)
+    low, _ = cosines.bounds(tail, Gram.of(a, b), SketchLaw(NoiseLaw("gaussian", 1e-9), geometry))
     for end, right in ((float(low), True), (float(low) - 0.1 * (r - float(low)), False)):
         rows = np.zeros((2, d))
         rows[0, 0], rows[1, :2] = 1.0, (end, math.sqrt(1 - end * end))

@@ -10,7 +10,7 @@ from scipy import integrate
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
 from sfumato.estimation import sketches
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.components import Components, PreparedComponents, principal
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.mechanisms.sketch import _exact_rows
@@ -313,7 +313,7 @@ def test_a_released_sketch_reads_distances_within_the_subspace():
     found = release.distances(range(0, 40_000, 2), range(1, 40_000, 2))
     inside = np.square((data[::2] - data[1::2]) @ published.matrix).sum(axis=1)
     assert agrees(found.value, inside.mean())
-    variance = distance_variance(inside, release.noise, release.geometry)
+    variance = release.law.distance_variance(inside)
     assert agrees((found.value - inside) ** 2 - variance, 0.0)
     assert not agrees((found.value - inside) ** 2 - 0.5 * variance, 0.0)
     low, high = found.interval(0.95)
@@ -326,7 +326,7 @@ def test_lengths_within_a_subspace_have_no_projection_error():
     law = NoiseLaw("gaussian", 0.1)
     one, two = (Geometry(family, 4, 4) for family in ("principal", "identity"))
     rows = np.random.default_rng(7).random((2, 10, 4))
-    left, right = (sketches.squared_distance(*rows, law, geometry) for geometry in (one, two))
+    left, right = (sketches.squared_distance(*rows, SketchLaw(law, geometry)) for geometry in (one, two))
     assert (left.value == right.value).all()
     assert (left.standard_error == right.standard_error).all()
     with pytest.raises(ParameterError, match="at most dim_in=4"):

@@ -13,7 +13,7 @@ from sfumato.audit.bound import lower_bound
 from sfumato.audit.worst_pairs import sketch_pair
 from sfumato.errors import ParameterError
 from sfumato.estimation.sketches import squared_distance
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.sketch import Sketch, _exact_rows, effective_change
 from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.calibration import calibrate
@@ -162,10 +162,10 @@ def test_distances_are_unbiased_with_the_predicted_variance_for_every_unit(famil
         rows = table_rows(open_table(np.tile(pair, (25, 1)), UNIT_BOX), UNIT_BOX, threads=1)
         (out,) = sketch.run(rows, level, Secret.for_testing(seed)).blocks
         scale = sketch.scale(level) * sketch.unit * (math.sqrt(2) if noise == "laplace" else 1.0)
-        law, geometry = NoiseLaw(noise, scale), Geometry(family, 4, out.shape[0])
-        found = squared_distance(out.T[0::2], out.T[1::2], law, geometry)
+        law = SketchLaw(NoiseLaw(noise, scale), Geometry(family, 4, out.shape[0]))
+        found = squared_distance(out.T[0::2], out.T[1::2], law)
         errors.append(found.value - gap @ gap)
-        predicted.append(distance_variance(gap @ gap, law, geometry, np.sum(gap**4)))
+        predicted.append(law.distance_variance(gap @ gap, np.sum(gap**4)))
     means, squares = np.mean(errors, axis=1), np.mean(np.square(errors), axis=1)
     assert abs(means.mean()) <= 5 * means.std() / math.sqrt(len(means))
     error = np.std(squares - predicted) / math.sqrt(len(squares))

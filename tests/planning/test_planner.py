@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
 from sfumato.planning import forecast
-from sfumato.planning.forecast import Domain, Shape
+from sfumato.planning.forecast import ColumnWidths
 from sfumato.planning.planner import plan
 from sfumato.planning.scales import plan_scales
 from sfumato.privacy.calibration import calibrate, least_level
@@ -50,7 +50,7 @@ def test_forecast_sensitivities_are_those_of_drawn_projections(family, d, k, gua
     for noise, order in (("laplace", 1), ("gaussian", 2)):
         sketches = [Sketch(dimension=k, projection=family, noise=noise, seed=s) for s in range(5)]
         exact = np.mean([p.sensitivity * p.unit for p in (s.prepare(schema, guarantee) for s in sketches)])
-        found = forecast.reach(Shape(family, d, k), order, guarantee.allowed_change, Domain.of(schema))
+        found = forecast.reach(Geometry(family, d, k), order, guarantee.allowed_change, ColumnWidths.of(schema))
         assert found == pytest.approx(exact, rel=0.12 if family == "sparse" else 0.06)  # whole columns share a bucket
         if family in ("sparse", "rademacher") and guarantee.allowed_change.kind in ("attribute", "l1"):
             assert found == pytest.approx(exact, rel=1e-3)
@@ -60,14 +60,14 @@ def test_a_category_counts_twice():
     schema = Schema([Category("city", ["a", "b", "c"]), Real("x", 0, 1)])
     for noise, order in (("laplace", 1), ("gaussian", 2)):
         prepared = Sketch(noise=noise).prepare(schema, ATTRIBUTE)
-        found = forecast.reach(Shape("identity", 4, 4), order, Change.attribute(), Domain.of(schema))
+        found = forecast.reach(Geometry("identity", 4, 4), order, Change.attribute(), ColumnWidths.of(schema))
         assert found == pytest.approx(prepared.sensitivity * prepared.unit, rel=1e-3)
-    assert Domain.of(schema).squared_typical == pytest.approx(2 * (1 - 1 / 3) + 1 / 6)
+    assert ColumnWidths.of(schema).squared_typical == pytest.approx(2 * (1 - 1 / 3) + 1 / 6)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (4.0, 1e-3)])
 def test_fresh_levels_are_the_calibrated_ones(epsilon, delta):
-    shapes = [Shape("gaussian", 300, 1), Shape("gaussian", 300, 16), Shape("orthonormal", 300, 16)]
+    shapes = [Geometry("gaussian", 300, 1), Geometry("gaussian", 300, 16), Geometry("orthonormal", 300, 16)]
     for shape, found in zip(shapes, forecast.fresh_levels(shapes, epsilon, delta), strict=True):
         facts = {"family": shape.family, "dim_in": shape.dim_in, "dim_out": shape.dim_out, "radius": 1.0}
         exact = least_level(lambda s, facts=facts: FreshGaussian(scale=s, **facts), epsilon, delta)
@@ -109,7 +109,7 @@ def _error(calibrated, schema, distance):
     sd = sketch.scale(calibrated.level) * sketch.unit * (math.sqrt(2) if sketch.recipe.noise == "laplace" else 1)
     geometry = Geometry(sketch.recipe.family, schema.encoding.dim, sketch.dimension)
     fourth = distance**4 / schema.encoding.dim
-    return math.sqrt(distance_variance(distance**2, NoiseLaw(sketch.recipe.noise, sd), geometry, fourth))
+    return math.sqrt(SketchLaw(NoiseLaw(sketch.recipe.noise, sd), geometry).distance_variance(distance**2, fourth))
 
 
 def test_the_noise_of_a_planned_release_is_the_predicted_one():
@@ -292,7 +292,7 @@ def test_noise_on_distances_is_planned_as_it_will_be(norm, noise):
     prepared = option.mechanism.prepare(schema, promise)
     facts = prepared.facts(calibrate(prepared, promise).level, 50)["mechanism"]
     assert option.noise_scale == pytest.approx(facts["standard_deviation"], rel=1e-6)
-    by_columns = forecast.distances_reach(option.mechanism.order, promise, Change.box(), Domain.of(schema), 50)
+    by_columns = forecast.distances_reach(option.mechanism.order, promise, Change.box(), ColumnWidths.of(schema), 50)
     assert (facts["sensitivity"] == pytest.approx(by_columns, rel=0.05)) == (norm is None)
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
-from sfumato.privacy import composition as accounting
-from sfumato.privacy.composition import Book, Charge, round_number, rounded_down
+from sfumato.privacy.composition import Book, Charge, _least, majorant, round_number, rounded_down
 from sfumato.privacy.losses import Gaussian, Laplace, Response
 
 
@@ -56,20 +55,20 @@ def test_gaussian_parts_of_a_book_are_one_gaussian_of_the_root_of_their_squares(
 def test_majorants_are_never_below_what_they_stand_for():
     with mp.workdps(40):
         for epsilon in (0.01, 0.3, 1.0, 5.0, 30.0):
-            found = mp.mpf(accounting.majorant(Response(epsilon, 2), 0.0))
+            found = mp.mpf(majorant(Response(epsilon, 2), 0.0))
             corner = 1 / (1 + mp.exp(mp.mpf(epsilon)))  # where the trade-off curve of randomized response bends
             assert mp.ncdf(-found / 2) <= corner
             assert mp.ncdf(-found * (1 - mp.mpf(10) ** -9) / 2) > corner
-            assert accounting.majorant(Laplace(epsilon, 1.0), 0.0) >= found * (1 - mp.mpf(10) ** -14)
-    assert accounting.majorant(Response(2000.0, 2), 0.0) == math.inf
-    assert accounting.majorant(Gaussian(1.0, 3.0), 0.0) > 1 / 3
+            assert majorant(Laplace(epsilon, 1.0), 0.0) >= found * (1 - mp.mpf(10) ** -14)
+    assert majorant(Response(2000.0, 2), 0.0) == math.inf
+    assert majorant(Gaussian(1.0, 3.0), 0.0) > 1 / 3
 
 
 def test_the_gaussian_rule_keeps_a_part_of_delta_for_tails():
     inside = Charge(1.0, 1e-6, Gaussian(0.1, 1.0), mu=0.1, tail=4.9e-8)
     outside = Charge(1.0, 1e-6, Gaussian(0.1, 1.0), mu=0.1, tail=5.1e-8)
     assert Book([inside], "gaussian").total(1e-6).epsilon == pytest.approx(
-        accounting._least(Gaussian(0.1, 1.0), 0.95e-6), rel=1e-9
+        _least(Gaussian(0.1, 1.0), 0.95e-6), rel=1e-9
     )
     assert Book([outside], "gaussian").total(1e-6).epsilon == math.inf
     assert not Book([outside], "gaussian").fits(1e6, 1e-6)

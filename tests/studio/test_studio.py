@@ -304,7 +304,7 @@ def test_a_chosen_k_is_exactly_that_k():
         sketches = [o for o in made.plan.options if o.family]
         assert {o.dimension for o in sketches} == {k}
         assert made.over_k.chosen.x == k
-        assert all(isinstance(o.errors, SketchErrors) and o.errors.geometry.dim_out == k for o in sketches)
+        assert all(isinstance(o.errors, SketchErrors) and o.errors.law.geometry.dim_out == k for o in sketches)
     best = plan_screen.answer(ASKED, wide).plan.best
     assert plan_screen.answer(ASKED | {"k": str(best.dimension)}, wide).plan.best.noise_scale == best.noise_scale
 

@@ -1,6 +1,6 @@
-"""Data to attack when none are given: handwritten digits, and made-up bits and users of a known law.
+"""Tables to attack: handwritten digits, made-up bits and users of a known law, or a file of one's own.
 
-A case also says how a file becomes rows of numbers; whoever attacks his own data sees numbers that are not private.
+Whoever attacks their own data sees numbers that are not private.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def untouched() -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class TargetTable:
     """A table with its schema, and a name for it."""
 
     name: str
@@ -77,7 +77,7 @@ class Case:
         return labelled.codes(self.schema.encode(self.table))
 
 
-def pixels(first_row: int = 0, first_column: int = 0) -> Case:
+def pixels(first_row: int = 0, first_column: int = 0) -> TargetTable:
     """Every third pixel of 1,797 digits in both directions, but for those that are blank in 95% of them.
 
     Neighbouring pixels are alike, and ICA finds columns only where they are nearly independent; these are nearer to it.
@@ -87,30 +87,32 @@ def pixels(first_row: int = 0, first_column: int = 0) -> Case:
     with resources.files("sfumato").joinpath("data", "digits.parquet").open("rb") as file:
         table = pq.read_table(file, columns=grid)
     kept = [name for name in grid if np.mean(table[name].to_numpy() > 0) > 0.05]
-    return Case(f"{len(kept)} pixels of digits", table.select(kept), Schema(tuple(Real(name, 0, 16) for name in kept)))
+    return TargetTable(
+        f"{len(kept)} pixels of digits", table.select(kept), Schema(tuple(Real(name, 0, 16) for name in kept))
+    )
 
 
-def digits() -> Case:
+def digits() -> TargetTable:
     """1,797 handwritten digits, 64 pixels and the digit."""
     rows, digit = load_digits(return_X_y=True)
     names = [f"p{i}" for i in range(rows.shape[1])]
     schema = Schema((*(Real(name, 0, 16) for name in names), Category("digit", tuple(range(10)))))
     columns: dict[str, Any] = dict(zip(names, rows.T, strict=True))
-    return Case("handwritten digits", pa.table(columns | {"digit": digit}), schema)
+    return TargetTable("handwritten digits", pa.table(columns | {"digit": digit}), schema)
 
 
-def fair_bits(rows: int, columns: int, rng: np.random.Generator) -> Case:
+def fair_bits(rows: int, columns: int, rng: np.random.Generator) -> TargetTable:
     """Independent fair bits: what the bound on guessing is about."""
     return of_bits(f"{columns} independent fair bits", rng.random((rows, columns)) < 0.5)
 
 
-def users(rows: int, rng: np.random.Generator) -> Case:
+def users(rows: int, rng: np.random.Generator) -> TargetTable:
     """Users of 294 areas of a site, about 3 each, of which a few are popular: the shape of the MS-Web data."""
     chances = np.minimum(0.3, 0.6 / np.arange(1, 295))
     return of_bits("generated users, 294 flags", rng.random((rows, 294)) < chances)
 
 
-def of_bits(name: str, bits: NDArray[np.bool_]) -> Case:
+def of_bits(name: str, bits: NDArray[np.bool_]) -> TargetTable:
     """A matrix of bits as flags."""
     names = [f"f{i}" for i in range(bits.shape[1])]
-    return Case(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema(tuple(Flag(n) for n in names)))
+    return TargetTable(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema(tuple(Flag(n) for n in names)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.attacks.curves import Curve, Point
-from sfumato.attacks.example_data import Case, Secrets, untouched
+from sfumato.attacks.example_data import Secrets, TargetTable, untouched
 from sfumato.attacks.reconstruction import dense
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
@@ -90,7 +90,7 @@ class Knowledge:
         return cls(chosen, np.array(columns), weights(bits.sum(axis=0)), seed)
 
 
-def true_bits(case: Case) -> NDArray[np.bool_]:
+def true_bits(case: TargetTable) -> NDArray[np.bool_]:
     """The flags of a case; refuses other columns."""
     if any(not isinstance(column, Flag) or column.weight != 1 for column in case.schema.data_columns):
         raise ParameterError("linkage is about flags of weight 1: give a schema of nothing else")
@@ -107,7 +107,7 @@ def success(estimates: Floats, known: Knowledge, rng: np.random.Generator) -> fl
 
 
 def curves(
-    case: Case,
+    case: TargetTable,
     epsilons: Sequence[float],
     knowledge: Knowledge,
     *,

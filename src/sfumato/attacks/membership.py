@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sfumato import check
 from sfumato.attacks.curves import Curve, Point
-from sfumato.attacks.example_data import Case, Secrets, untouched
+from sfumato.attacks.example_data import Secrets, TargetTable, untouched
 from sfumato.errors import ParameterError
 from sfumato.estimation.gaussians import Component
 from sfumato.mechanisms.synthetic.recipe import Synthetic
@@ -56,7 +56,7 @@ def log_density(rows: Floats, component: Component) -> Floats:
 class Game:
     """A pool of records half of which become a release, and the attacker's own, which are none of them."""
 
-    case: Case
+    case: TargetTable
     label: str
     recipe: Synthetic
     pool: Places
@@ -65,7 +65,7 @@ class Game:
 
     @classmethod
     def of(
-        cls, case: Case, label: str, *, dimension: int = 32, pool: int = 800, delta: float = 1e-6, seed: int = 0
+        cls, case: TargetTable, label: str, *, dimension: int = 32, pool: int = 800, delta: float = 1e-6, seed: int = 0
     ) -> "Game":
         """Records dealt out at random; the recipe: classes, Gaussian noise, a projection that is public."""
         check.whole(4, pool=pool)

@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sfumato import check
 from sfumato.attacks.curves import Curve, Point
-from sfumato.attacks.example_data import Case, Secrets, untouched
+from sfumato.attacks.example_data import Secrets, TargetTable, untouched
 from sfumato.errors import ParameterError
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.mechanisms.responses import RandomizedResponse
@@ -163,7 +163,7 @@ def column_attacks(rows: Floats, released: Floats, matrix: Floats, seed: int) ->
 
 
 def columns(
-    case: Case,
+    case: TargetTable,
     epsilons: Sequence[float],
     *,
     unit: Unit = "record",
@@ -197,14 +197,14 @@ def columns(
     return shares + [curve(attack, "mean", guessed[attack], most) for attack in bare]
 
 
-def guessable(case: Case) -> bool:
+def guessable(case: TargetTable) -> bool:
     """Whether a case is of flags, and few enough of them to try all rows."""
     flags = all(isinstance(column, Flag) and column.weight == 1 for column in case.schema.data_columns)
     return flags and len(case.schema.data_columns) <= _MOST_BITS
 
 
 def bits(
-    case: Case,
+    case: TargetTable,
     epsilons: Sequence[float],
     *,
     dimension: int | None = None,
@@ -249,7 +249,7 @@ def bits(
 
 
 def _guessed(
-    case: Case, recipe: Sketch | RandomizedResponse, epsilon: float, rates: Floats, secret: Secret | None
+    case: TargetTable, recipe: Sketch | RandomizedResponse, epsilon: float, rates: Floats, secret: Secret | None
 ) -> Bits:
     """The likeliest bits behind one release; each randomized answer is judged by itself."""
     promise = Guarantee(epsilon=epsilon, unit="attribute")

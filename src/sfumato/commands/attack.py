@@ -8,7 +8,7 @@ from sfumato.errors import MissingDependency, ParameterError
 
 if TYPE_CHECKING:
     from sfumato.attacks.curves import Curve
-    from sfumato.attacks.example_data import Case
+    from sfumato.attacks.example_data import TargetTable
 
 
 def add_attack(commands: Any) -> None:
@@ -71,7 +71,7 @@ def _add_runs(parser: argparse.ArgumentParser, epsilons: list[float], repeats: i
     add_plot(parser, "also draw the curves")
 
 
-def _given(options: Any) -> "Case | None":
+def _given(options: Any) -> "TargetTable | None":
     """The case that the options name, once they are known to be sound."""
     from importlib.util import find_spec
 
@@ -86,10 +86,10 @@ def _given(options: Any) -> "Case | None":
         raise ParameterError("--data and --schema go together: the schema says what the data may be")
     if options.data is None:
         return None
-    from sfumato.attacks.example_data import Case
+    from sfumato.attacks.example_data import TargetTable
     from sfumato.tables.schema import Schema
 
-    return Case.read(options.data, Schema.read(options.schema))
+    return TargetTable.read(options.data, Schema.read(options.schema))
 
 
 def _told(options: Any, name: str, curves: "list[Curve]") -> None:

@@ -40,7 +40,7 @@ _BLOCK = 4096  # pairs of rows at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseColumn:
     """The answers that a column can have: codes 0 .. categories - 1. ``none`` is the code for no value, or -1."""
 
     values: int
@@ -53,7 +53,7 @@ class Answer:
         return self.values + (self.none >= 0)
 
 
-def answers(schema: Schema) -> tuple[Answer, ...]:
+def answers(schema: Schema) -> tuple[ResponseColumn, ...]:
     """The answers of each data column: 0 and 1 of a flag; the places of a category's values, then no value if allowed.
 
     A category that declares what a missing cell becomes has no answer for it, and so fewer of them and less noise.
@@ -61,11 +61,11 @@ def answers(schema: Schema) -> tuple[Answer, ...]:
     return tuple(map(_answer, schema.data_columns))
 
 
-def _answer(column: object) -> Answer:
+def _answer(column: object) -> ResponseColumn:
     if isinstance(column, Flag):
-        return Answer(1, 0, column.weight)
+        return ResponseColumn(1, 0, column.weight)
     if isinstance(column, Category):
-        return Answer(column.width, -1 if column.missing is not None else column.width, column.weight)
+        return ResponseColumn(column.width, -1 if column.missing is not None else column.width, column.weight)
     name = getattr(column, "name", "")
     raise ParameterError(
         f"randomized response takes flags and categories, and column {name!r} is real: "
@@ -122,7 +122,7 @@ class Channel:
         return (1 + math.expm1(self.epsilon)) / (math.expm1(self.epsilon) + self.categories)
 
 
-def _side(keep: float, other: float, answer: Answer) -> Floats:
+def _side(keep: float, other: float, answer: ResponseColumn) -> Floats:
     """From the true way two cells compare to the way after the first of them was answered at random."""
     v, none = answer.values, float(answer.none >= 0)
     out = np.eye(5)
@@ -136,13 +136,13 @@ def _side(keep: float, other: float, answer: Answer) -> Floats:
     return out
 
 
-def _transition(keep: float, other: float, answer: Answer, sides: int) -> Floats:
+def _transition(keep: float, other: float, answer: ResponseColumn, sides: int) -> Floats:
     first = _side(keep, other, answer)
     return first if sides == 1 else first @ first[np.ix_(_SWAPPED, _SWAPPED)]
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _column(answer: Answer, epsilon: float, sides: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _column(answer: ResponseColumn, epsilon: float, sides: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Transition of the ways, its inverse, and which ways can be true."""
     channel = Channel(epsilon, answer.categories)
     forth = _transition(channel.keep, channel.other, answer, sides)
@@ -153,8 +153,8 @@ def _column(answer: Answer, epsilon: float, sides: int) -> tuple[Floats, Floats,
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Law:
-    """Of an unbiased estimate that is a sum over columns: tables of shape (columns, 5), one entry for each way.
+class SumLaw:
+    """The law of an unbiased estimate that is a sum over columns: tables of shape (columns, 5), one entry for each way.
 
     ``sides`` is 2 where both rows were answered at random and 1 where the second is public.
     """
@@ -170,7 +170,7 @@ class Law:
     sides: int
 
     @classmethod
-    def of(cls, columns: tuple[Answer, ...], epsilon: float, units: tuple[float, ...], sides: int) -> Self:
+    def of(cls, columns: tuple[ResponseColumn, ...], epsilon: float, units: tuple[float, ...], sides: int) -> Self:
         """The law of the sum of ``units`` times squared weights."""
         parts = [_column(answer, epsilon, sides) for answer in columns]
         forth, back, possible = (np.array([part[i] for part in parts]) for i in range(3))
@@ -207,12 +207,12 @@ class Between:
 class Questionnaire:
     """The columns of a release of answers and the epsilon of each value: all that is needed to read it."""
 
-    columns: tuple[Answer, ...]
+    columns: tuple[ResponseColumn, ...]
     epsilon: float
 
-    def law(self, units: tuple[float, ...], sides: int) -> Law:
+    def law(self, units: tuple[float, ...], sides: int) -> SumLaw:
         """The law of a sum of ``units`` times squared weights."""
-        return Law.of(self.columns, self.epsilon, units, sides)
+        return SumLaw.of(self.columns, self.epsilon, units, sides)
 
     def between(self) -> Between:
         """How estimated squared distances vary."""

@@ -23,7 +23,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
 from sfumato.estimation.response_law import (
     DIFFERENT,
     DISTANCE,
@@ -34,12 +33,12 @@ from sfumato.estimation.response_law import (
     SECOND,
     UNION,
     Codes,
-    Law,
     Questionnaire,
+    SumLaw,
     Ways,
     total,
 )
-from sfumato.intervals.estimate import Bounds, Estimate, plain
+from sfumato.intervals.estimate import Bounds, Estimate, in_step, plain
 from sfumato.numerics.types import Floats
 
 COVERS = "the random answers"
@@ -125,17 +124,10 @@ def _fieller(
 
 def _rows(questionnaire: Questionnaire, **named: Codes) -> list[Codes]:
     arrays = {name: np.asarray(rows) for name, rows in named.items()}
-    shape = next(iter(arrays.values())).shape
-    for name, rows in arrays.items():
-        if rows.ndim not in (1, 2) or rows.shape[-1] != len(questionnaire.columns) or rows.shape != shape:
-            raise ParameterError(
-                f"{name} must be a row of {len(questionnaire.columns)} answers, or as many such rows as its partner, "
-                f"got {name}.shape={rows.shape}: pass rows of the same release, pairwise in step"
-            )
-    return list(arrays.values())
+    return in_step(arrays, len(questionnaire.columns), "answers", "release")
 
 
-def _estimate(law: Law, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
+def _estimate(law: SumLaw, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
     """The sum over columns, its error with the unbiased estimate of the variance plugged in, and its belt."""
     value, can = total(law.estimate, seen), _can(law, seen)
     bounds: Bounds
@@ -147,7 +139,7 @@ def _estimate(law: Law, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
     return Estimate(plain(value), plain(error), COVERS, bounds)
 
 
-def _can(law: Law, seen: Ways) -> Mask:
+def _can(law: SumLaw, seen: Ways) -> Mask:
     """The ways in which the cells of each column can compare; where the second row is public, some are ruled out."""
     if law.sides == 2:
         return law.possible
@@ -157,7 +149,7 @@ def _can(law: Law, seen: Ways) -> Mask:
     return np.asarray(law.possible & open_ways)
 
 
-def _guess(law: Law, table: Floats, seen: Ways, can: Mask) -> Floats:
+def _guess(law: SumLaw, table: Floats, seen: Ways, can: Mask) -> Floats:
     """The unbiased estimate of a sum over the true ways, cut to what it can be."""
     return np.clip(total(law.unbiased(table), seen), *_ends(table, can))
 
@@ -181,7 +173,7 @@ class _Coin:
     unit: float
 
     @classmethod
-    def of(cls, questionnaire: Questionnaire, law: Law) -> Self | None:
+    def of(cls, questionnaire: Questionnaire, law: SumLaw) -> Self | None:
         """For distances, if all columns are alike and nothing is between equal and different."""
         kinds = set(questionnaire.columns)
         answer = next(iter(kinds))
@@ -255,7 +247,7 @@ class _Line:
     step: Floats  # estimates come in jumps: values this far off are counted as no less extreme
 
     @classmethod
-    def of(cls, law: Law, seen: Ways, value: Floats, can: Mask) -> Self:
+    def of(cls, law: SumLaw, seen: Ways, value: Floats, can: Mask) -> Self:
         least, most = (np.broadcast_to(end, value.shape) for end in _ends(law.truth, can))
         spread = np.maximum(_guess(law, law.variance, seen, can), _TINY)
         lines = []
@@ -284,7 +276,7 @@ class _Line:
         return below[0], above[1]
 
 
-def _half_jump(law: Law, seen: Ways, can: Mask) -> Floats:
+def _half_jump(law: SumLaw, seen: Ways, can: Mask) -> Floats:
     """Half the root of fourth moment over variance, summed over columns: for rare errors, half of what one moves."""
     fourth, variance = (_guess(law, table, seen, can) for table in (law.fourth, law.variance))
     return np.asarray(np.sqrt(fourth / np.maximum(variance, _TINY)) / 2)

@@ -2,7 +2,7 @@
 
 Setting: z_i = x_i P + noise, with independent noise on each of k entries. Everything here is post-processing of a
 release: pure formulas on published numbers, free of privacy cost. The variances come in closed form from the moments of
-the noise (``NoiseLaw``) and of the projection (``Geometry``); planner, error bars and reports all call the same ones.
+the noise and of the projection (``SketchLaw``); planner, error bars and reports all call the same ones.
 
 The projection's share of an error is an average over P. One release has one P, so all its pairs share that luck: bars
 hold for each pair over the draw of P and noise, and ``simultaneous`` bars hold for all pairs at once, whatever they
@@ -18,22 +18,19 @@ import scipy
 from numpy.typing import ArrayLike
 
 from sfumato import check
-from sfumato.errors import ParameterError
 from sfumato.intervals import cosines, inner_products, squared_lengths
-from sfumato.intervals.estimate import Bounds, Estimate, plain
-from sfumato.intervals.length_law import LengthLaw
-from sfumato.intervals.moments import Geometry, NoiseLaw, inner_product_variance, length_variance, norm_variance
-from sfumato.intervals.pair_law import Pair
-from sfumato.intervals.squared_lengths import Seen
+from sfumato.intervals.estimate import Bounds, Ends, Estimate, in_step, plain
+from sfumato.intervals.moments import SketchLaw
+from sfumato.intervals.pair_law import Gram
+from sfumato.intervals.squared_lengths import LengthLaw, Seen
 from sfumato.numerics.types import Floats
 
-Law: TypeAlias = tuple["NoiseLaw", "Geometry"]
 Triple: TypeAlias = tuple[Floats, Floats, Floats]
 
 # ---- lengths --------------------------------------------------------------------------------------------------------
 
 
-def squared_distance(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+def squared_distance(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
     """Squared distances ||x - y||^2 between original rows, from released rows ``a`` and ``b``, pairwise in step.
 
     Guarantee: post-processing of a release; costs no privacy.
@@ -41,67 +38,61 @@ def squared_distance(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geom
     Error:     unbiased over noise and projection; the error covers both. Negative when the noise is larger.
     Reference: Kenthapadi et al. 2013, Algorithm 2 and Theorem 2; Laplace term corrected (``distance_variance``).
     """
-    one, two = _rows(geometry, a=a, b=b)
-    return _length(one - two, noise, geometry, 2)
+    one, two = _rows(law, a=a, b=b)
+    return squared_length(one - two, law, 2)
 
 
-def squared_distance_to_public(z: ArrayLike, q_projected: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+def squared_distance_to_public(z: ArrayLike, q_projected: ArrayLike, law: SketchLaw) -> Estimate:
     """Squared distances between original rows, released as ``z``, and public rows q, given as qP without noise.
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both.
     """
-    one, two = _rows(geometry, z=z, q_projected=q_projected)
-    return _length(one - two, noise, geometry, 1)
+    one, two = _rows(law, z=z, q_projected=q_projected)
+    return squared_length(one - two, law, 1)
 
 
-def squared_norm(a: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+def squared_norm(a: ArrayLike, law: SketchLaw) -> Estimate:
     """Squared norms of original rows: free post-processing, unbiased over noise and projection."""
-    return _length(_rows(geometry, a=a)[0], noise, geometry, 1)
+    return squared_length(_rows(law, a=a)[0], law, 1)
 
 
-def hamming(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry, flags: int | None = None) -> Estimate:
+def hamming(a: ArrayLike, b: ArrayLike, law: SketchLaw, flags: int | None = None) -> Estimate:
     """How many of ``flags`` flags differ (all columns by default), for original rows of zeros and ones.
 
     The squared distance, which for such rows is the number of differences. The value stays unbiased; the interval is
     cut to [0, flags].
     """
-    most = geometry.dim_in if flags is None else flags
+    most = law.geometry.dim_in if flags is None else flags
     check.whole(1, flags=most)
-    squared = squared_distance(a, b, noise, geometry)
+    squared = squared_distance(a, b, law)
     return replace(squared, bounds=partial(_cut, bounds=squared.bounds, most=most))
 
 
-def _cut(tail: float, bounds: Bounds, most: float) -> tuple[Floats, Floats]:
+def _cut(tail: float, bounds: Bounds, most: float) -> Ends:
     low, high = bounds(tail)
     return np.minimum(low, most), np.minimum(high, most)
 
 
-def _rows(geometry: Geometry, **named: ArrayLike) -> list[Floats]:
+def _rows(law: SketchLaw, **named: ArrayLike) -> list[Floats]:
     """The arrays of released rows in a question, which must agree in shape and with the geometry."""
     arrays = {name: np.asarray(rows, np.float64) for name, rows in named.items()}
-    shape = next(iter(arrays.values())).shape
-    for name, rows in arrays.items():
-        if rows.ndim not in (1, 2) or rows.shape[-1] != geometry.dim_out or rows.shape != shape:
-            raise ParameterError(
-                f"{name} must be a row of {geometry.dim_out} released numbers, or as many such rows as its partner, "
-                f"got {name}.shape={rows.shape}: pass rows of the same sketch, pairwise in step"
-            )
-    return list(arrays.values())
+    return in_step(arrays, law.geometry.dim_out, "released numbers", "sketch")
 
 
-def _length(image: Floats, noise: NoiseLaw, geometry: Geometry, copies: int) -> Estimate:
+def squared_length(image: Floats, law: SketchLaw, copies: int) -> Estimate:
     """The squared length behind noisy images vP + e, e holding ``copies`` draws of the noise in each entry."""
-    seen, law = Seen.of(image), LengthLaw(noise, geometry, copies)
-    value = seen.squares - law.bias
-    error = np.sqrt(length_variance(np.maximum(value, 0.0), noise, geometry, copies))
-    return Estimate(plain(value), plain(error), geometry.covers, partial(squared_lengths.bounds, seen=seen, law=law))
+    seen, length = Seen.of(image), LengthLaw(law, copies)
+    value = seen.squares - length.bias
+    error = np.sqrt(law.length_variance(np.maximum(value, 0.0), copies))
+    bounds = partial(squared_lengths.bounds, seen=seen, law=length)
+    return Estimate(plain(value), plain(error), law.geometry.covers, bounds)
 
 
 # ---- angles ---------------------------------------------------------------------------------------------------------
 
 
-def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+def inner_product(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
     """Inner products <x, y> of original rows, pairwise in step, for different rows of one release.
 
     Guarantee: post-processing of a release; costs no privacy.
@@ -110,31 +101,31 @@ def inner_product(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometr
                their arms are stretched until simulated pairs are covered (``prepivoting``). Without a random projection
                that holds in any direction.
     """
-    one, two = _rows(geometry, a=a, b=b)
-    products = _Products.of(one, two, noise, geometry)
-    error = np.sqrt(products.covariances(noise, geometry)[0])
-    bounds = partial(inner_products.bounds, pair=Pair.of(one, two), noise=noise, geometry=geometry)
-    return Estimate(plain(np.sum(one * two, axis=-1)), plain(error), geometry.covers, bounds)
+    one, two = _rows(law, a=a, b=b)
+    products = _Products.of(one, two, law)
+    error = np.sqrt(products.covariances(law)[0])
+    bounds = partial(inner_products.bounds, pair=Gram.of(one, two), law=law)
+    return Estimate(plain(np.sum(one * two, axis=-1)), plain(error), law.geometry.covers, bounds)
 
 
-def cosine(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+def cosine(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
     """Cosines of the angle between original rows, pairwise in step; free post-processing.
 
     Error: first order (delta method), so good only where the norms stand out of the noise; nan for the value and
     infinite where an estimated squared norm is not positive. The interval is right there too (``cosines``): exact far
     from the noise, wider and cautious near it, as it must be, and within [-1, 1].
     """
-    one, two = _rows(geometry, a=a, b=b)
-    products = _Products.of(one, two, noise, geometry)
+    one, two = _rows(law, a=a, b=b)
+    products = _Products.of(one, two, law)
     known = (products.squared_x > 0) & (products.squared_y > 0)
     n, m = (np.where(known, squared, 1.0) for squared in (products.squared_x, products.squared_y))
     value, slope = np.sum(one * two, axis=-1) / np.sqrt(n * m), products.inner / np.sqrt(n * m) / 2
     gradient = (np.where(known, 1 / np.sqrt(n * m), np.inf), -slope / n, -slope / m)
-    bounds = partial(cosines.bounds, pair=Pair.of(one, two), noise=noise, geometry=geometry)
-    return replace(_ratio(value, gradient, products, (noise, geometry), -1.0), bounds=bounds)
+    bounds = partial(cosines.bounds, pair=Gram.of(one, two), law=law)
+    return replace(_ratio(value, gradient, products, law, -1.0), bounds=bounds)
 
 
-def jaccard(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> Estimate:
+def jaccard(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
     """Jaccard similarity |x and y| / |x or y| of original rows of zeros and ones (1 less it is the Jaccard distance).
 
     <x, y> / (||x||^2 + ||y||^2 - <x, y>), which for such rows counts the flags set in both and in either; free
@@ -143,13 +134,13 @@ def jaccard(a: ArrayLike, b: ArrayLike, noise: NoiseLaw, geometry: Geometry) -> 
     near the ends of [0, 1] and cut to it. Where the estimated union is not positive the value is nan, its error
     infinite, the interval [0, 1].
     """
-    one, two = _rows(geometry, a=a, b=b)
-    products = _Products.of(one, two, noise, geometry)
+    one, two = _rows(law, a=a, b=b)
+    products = _Products.of(one, two, law)
     both, total = np.sum(one * two, axis=-1), products.squared_x + products.squared_y
     known = total > both
     either = np.where(known, total - both, 1.0)
     gradient = (np.where(known, total / either**2, np.inf), -both / either**2, -both / either**2)
-    return _ratio(both / either, gradient, products, (noise, geometry), 0.0)
+    return _ratio(both / either, gradient, products, law, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,40 +152,38 @@ class _Products:
     squared_y: Floats
 
     @classmethod
-    def of(cls, one: Floats, two: Floats, noise: NoiseLaw, geometry: Geometry) -> Self:
-        bias = geometry.dim_out * noise.variance
-        n, m = (np.maximum(np.sum(rows * rows, axis=-1) - bias, 0.0) for rows in (one, two))
+    def of(cls, one: Floats, two: Floats, law: SketchLaw) -> Self:
+        n, m = (np.maximum(np.sum(rows * rows, axis=-1) - law.bias, 0.0) for rows in (one, two))
         most = np.sqrt(n * m)
         return cls(np.clip(np.sum(one * two, axis=-1), -most, most), n, m)
 
-    def covariances(self, noise: NoiseLaw, geometry: Geometry) -> list[Floats]:
+    def covariances(self, law: SketchLaw) -> list[Floats]:
         """Of the estimates X of <x,y>, N of ||x||^2, M of ||y||^2: Var X, N, M; Cov(X,N), Cov(X,M), Cov(N,M)."""
         x, n, m = self.inner, self.squared_x, self.squared_y
-        p, q, _ = geometry.coefficients
+        (p, q, _), noise = law.geometry.coefficients, law.noise
         return [
-            inner_product_variance(n, m, x, noise, geometry),
-            norm_variance(n, noise, geometry),
-            norm_variance(m, noise, geometry),
+            law.inner_product_variance(n, m, x),
+            law.norm_variance(n),
+            law.norm_variance(m),
             x * ((2 * p - q) * n + 2 * noise.variance),
             x * ((2 * p - q) * m + 2 * noise.variance),
             2 * p * x**2 - q * n * m,
         ]
 
 
-def _ratio(value: Floats, gradient: Triple, products: _Products, law: Law, least: float) -> Estimate:
+def _ratio(value: Floats, gradient: Triple, products: _Products, law: SketchLaw, least: float) -> Estimate:
     """A function of <x,y>, ||x||^2, ||y||^2 with this gradient (infinite: unknown), in [least, 1], to first order."""
-    noise, geometry = law
-    xx, nn, mm, xn, xm, nm = products.covariances(noise, geometry)
+    xx, nn, mm, xn, xm, nm = products.covariances(law)
     known = np.isfinite(gradient[0])
     x, n, m = (np.where(known, slope, 0.0) for slope in gradient)
     variance = x * x * xx + n * n * nn + m * m * mm + 2 * (x * n * xn + x * m * xm + n * m * nm)
     error = np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.inf)
-    raised = error * (1 + 1 / geometry.dim_out)  # for plugging in what k columns estimate
+    raised = error * (1 + 1 / law.geometry.dim_out)  # for plugging in what k columns estimate
     bounds = partial(_either_scale, value=np.where(known, value, 0.0), error=raised, least=least)
-    return Estimate(plain(np.where(known, value, np.nan)), plain(error), geometry.covers, bounds)
+    return Estimate(plain(np.where(known, value, np.nan)), plain(error), law.geometry.covers, bounds)
 
 
-def _either_scale(tail: float, value: Floats, error: Floats, least: float) -> tuple[Floats, Floats]:
+def _either_scale(tail: float, value: Floats, error: Floats, least: float) -> Ends:
     """The hull of the normal interval on the plain scale and on Fisher's, where [least, 1] becomes the whole line.
 
     The one is too short away from the ends of the range, the other next to them (simulated).

@@ -26,12 +26,21 @@ import numpy as np
 import scipy
 
 from sfumato.intervals import squared_lengths
-from sfumato.intervals.inner_products import DIRECTION, EXACT, PARTS, TURNS, laplace_scores, law_of, standing, steps
-from sfumato.intervals.length_law import LengthLaw
-from sfumato.intervals.moments import Geometry, NoiseLaw
-from sfumato.intervals.pair_law import Pair
-from sfumato.intervals.prepivoting import Ends, bilinear
-from sfumato.intervals.squared_lengths import Seen
+from sfumato.intervals.estimate import Ends
+from sfumato.intervals.inner_products import (
+    DIRECTION,
+    EXACT,
+    PARTS,
+    TURNS,
+    canonical,
+    laplace_scores,
+    standing,
+    steps,
+)
+from sfumato.intervals.moments import Geometry, SketchLaw
+from sfumato.intervals.pair_law import Gram
+from sfumato.intervals.prepivoting import bilinear
+from sfumato.intervals.squared_lengths import LengthLaw, Seen
 from sfumato.numerics.types import Floats
 
 _NODES = np.arange(-6.0, 6.3, 0.6)
@@ -43,24 +52,26 @@ _LOW = 0.5  # of the tail, for low ends of lengths: near 0 they miss twice as of
 Triple: TypeAlias = tuple[Floats, Floats, Floats]
 
 
-def bounds(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+def bounds(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """(low, high) for the cosines behind pairs of rows; each end misses with probability at most about ``tail``."""
-    seen, unit, law = pair.over(noise.variance), NoiseLaw(noise.kind, 1.0), law_of(geometry)
+    seen, standard = pair.over(law.noise.variance), canonical(law)
+    length = LengthLaw(standard, 1)
     size = np.sqrt(seen.squared_z * seen.squared_w)
     r = np.clip(seen.inner / np.where(size > 0, size, 1.0), -_FULL, _FULL)
-    if law.coefficients[0] == 0:
-        low, high = _under_noise(tail, r, seen, LengthLaw(unit, law, 1))
+    if law.fixed:
+        low, high = _under_noise(tail, r, seen, length)
         if tail < EXACT:
-            reach = _of_parallel_rows(tail, seen, LengthLaw(unit, law, 1))
+            reach = _of_parallel_rows(tail, seen, length)
             low, high = np.maximum(low - reach, -1.0), np.minimum(high + reach, 1.0)
     else:
-        part = _part(r, seen, law)
-        low, high = _lower(tail, r, part, law), -_lower(tail, -r, part, law)
-    shares = _shares(tail, seen, LengthLaw(unit, law, 1))
+        geometry = standard.geometry
+        part = _part(r, seen, geometry)
+        low, high = _lower(tail, r, part, geometry), -_lower(tail, -r, part, geometry)
+    shares = _shares(tail, seen, length)
     return np.clip(-_extreme(-r, -low, shares), -1.0, 1.0), np.clip(_extreme(r, high, shares), -1.0, 1.0)
 
 
-def _shares(tail: float, pair: Pair, law: LengthLaw) -> Triple:
+def _shares(tail: float, pair: Gram, law: LengthLaw) -> Triple:
     """The log of s, and how far below and above it the ends of its interval are.
 
     What Laplace noise adds to the variance of a length moves r and s by the same draw. Together it moves rho / s by its
@@ -68,7 +79,7 @@ def _shares(tail: float, pair: Pair, law: LengthLaw) -> Triple:
     low end of a length near 0 misses with nearly all of 2 * tail (``squared_lengths``). There c is missed if that end
     misses or if that of rho does, so it is taken at half the tail: together 2 * tail.
     """
-    fixed = law.geometry.coefficients[0] == 0
+    fixed = law.rows.fixed
     excess = scipy.special.ndtri(tail) ** 2 * (law.noise.fourth - 2) / 4 * law.geometry.dim_out
     middle, less, more = np.zeros_like(pair.inner), np.zeros_like(pair.inner), np.zeros_like(pair.inner)
     for squares, fourths in ((pair.squared_z, pair.fourth_z), (pair.squared_w, pair.fourth_w)):
@@ -99,7 +110,7 @@ def _extreme(middle: Floats, end: Floats, shares: Triple) -> Floats:
 # ---- bounds of rho --------------------------------------------------------------------------------------------------
 
 
-def _under_noise(tail: float, r: Floats, pair: Pair, law: LengthLaw) -> Ends:
+def _under_noise(tail: float, r: Floats, pair: Gram, law: LengthLaw) -> Ends:
     """All rho with (r - rho)^2 <= score^2 (g + h rho^2), the variance of r to first order: ends of a quadratic."""
     a, b, noise, k = pair.squared_z, pair.squared_w, law.noise, law.geometry.dim_out
     n, m = np.maximum(a - k, 0.0), np.maximum(b - k, 0.0)
@@ -116,7 +127,7 @@ def _under_noise(tail: float, r: Floats, pair: Pair, law: LengthLaw) -> Ends:
     return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
 
-def _spread(pair: Pair, law: LengthLaw) -> Floats:
+def _spread(pair: Gram, law: LengthLaw) -> Floats:
     """The concentration of the weights with which r is a sum of noises: of e those of w over ||z||, of f the others.
 
     That of a row is 3 / (k + 2) for a random direction, and more where fourth powers show that it lies in few entries.
@@ -129,7 +140,7 @@ def _spread(pair: Pair, law: LengthLaw) -> Floats:
     return np.asarray(spread / np.maximum(pair.squared_z + pair.squared_w, 1e-300) ** 2)
 
 
-def _of_parallel_rows(tail: float, pair: Pair, law: LengthLaw) -> Floats:
+def _of_parallel_rows(tail: float, pair: Gram, law: LengthLaw) -> Floats:
     """What the second order may add, which is all there is where c = 1 or -1: 1 - |r| is then (1/A + 1/B) ||n||^2 / 2.
 
     n is noise across the rows; its squared length may exceed the mean, which s accounts for, by its quantile.
@@ -140,7 +151,7 @@ def _of_parallel_rows(tail: float, pair: Pair, law: LengthLaw) -> Floats:
     return np.asarray(sum(1 / squared for squared in squares) / 2 * most[0])
 
 
-def _part(r: Floats, pair: Pair, geometry: Geometry) -> Floats:
+def _part(r: Floats, pair: Gram, geometry: Geometry) -> Floats:
     """d/D for the D of a matrix beta that varies as r does.
 
     r varies with what each row has across the other, of which (s^2 - r^2) / (1 - r^2) is projected and the rest noise.

@@ -27,17 +27,18 @@ cautious ends of their own and never less.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import scipy
 
 from sfumato.intervals import squared_lengths
-from sfumato.intervals.length_law import LengthLaw
-from sfumato.intervals.moments import Geometry, NoiseLaw, inner_product_variance
-from sfumato.intervals.pair_law import Pair
-from sfumato.intervals.prepivoting import Arms, Ends, bilinear, stretched
-from sfumato.intervals.squared_lengths import Seen
+from sfumato.intervals.estimate import Ends
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
+from sfumato.intervals.pair_law import Gram
+from sfumato.intervals.prepivoting import Arms, bilinear, stretched
+from sfumato.intervals.squared_lengths import LengthLaw, Seen
 from sfumato.numerics.types import Floats
 
 _NODES = np.arange(-6.5, 6.55, 0.05)  # normal quantiles over which L is averaged
@@ -49,42 +50,42 @@ EXACT, _MOST = 0.004, 0.25  # tails between these are held to their level; small
 DIRECTION = 0.1  # by how much, over k, arms are longer for directions that fourth powers do not tell apart
 
 
-def bounds(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+def bounds(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """(low, high) for the inner products behind pairs of rows; each end misses with probability about ``tail``."""
-    unit, law, seen = NoiseLaw(noise.kind, 1.0), law_of(geometry), pair.over(noise.variance)
-    if geometry.dim_out == 1 or tail > _MOST:
-        low, high = rule(tail, seen, unit, law)
+    variance, standard = law.noise.variance, canonical(law)
+    seen = pair.over(variance)
+    if law.geometry.dim_out == 1 or tail > _MOST:
+        low, high = rule(tail, seen, standard)
     else:
-        low, high = stretched(seen, Arms(rule, max(tail, EXACT), noise.kind, law))
+        low, high = stretched(seen, Arms(rule, max(tail, EXACT), standard))
     if tail < EXACT:
-        outer = _outer(tail, seen, unit, law)
+        outer = _outer(tail, seen, standard)
         low, high = np.minimum(low, outer[0]), np.maximum(high, outer[1])
-    return low * noise.variance, high * noise.variance
+    return low * variance, high * variance
 
 
-def law_of(geometry: Geometry) -> Geometry:
-    """One geometry for all that share their intervals."""
-    k = geometry.dim_out
-    if geometry.coefficients[0] == 0:
-        return Geometry("identity", k, k)
-    return geometry if geometry.family == "orthonormal" else Geometry("gaussian", 1, k)
+def canonical(law: SketchLaw) -> SketchLaw:
+    """In units of the noise's scale, with one geometry for all that share their intervals."""
+    if law.fixed:
+        return law.unit.of_image
+    if law.geometry.family == "orthonormal":
+        return law.unit
+    return replace(law.unit, geometry=Geometry("gaussian", 1, law.geometry.dim_out))
 
 
-def rule(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+def rule(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """The intervals before their arms are stretched."""
-    if geometry.coefficients[0] == 0:
-        return _under_noise(tail, pair, noise, geometry.dim_out)
-    return _over_projections(tail, pair, noise, geometry)
+    return _under_noise(tail, pair, law) if law.fixed else _over_projections(tail, pair, law)
 
 
-def _under_noise(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Ends:
+def _under_noise(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """Var T = s^2 (E A + E B) - k s^4; where A + B is less than the noise's, the variance taken falls as its square.
 
     That keeps it positive and, for rows lost in the noise, free of bias to first order. At small tails, which are not
     stretched, the outer end lies further by s^4 t (score^2 + 1) / Var T, which Cov(T, A + B) = 4 s^2 t and the third
     cumulant 6 s^4 t, under either noise, call for.
     """
-    bias, score = k * noise.variance, _score(tail, pair, noise, k)
+    noise, bias, score = law.noise, law.bias, _score(tail, pair, law)
     mean = (pair.squared_z + pair.squared_w) / 2
     variance = noise.variance * np.where(mean < bias, mean**2 / bias, 2 * mean - bias)
     reach = score * np.sqrt(variance)
@@ -94,13 +95,14 @@ def _under_noise(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Ends:
     return pair.inner - reach + np.minimum(further, 0.0), pair.inner + reach + np.maximum(further, 0.0)
 
 
-def _score(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Floats:
+def _score(tail: float, pair: Gram, law: SketchLaw) -> Floats:
     """How many standard errors T may be off, far away.
 
     There T - t is a sum of 2k independent terms with the entries of x and y for weights. Under Laplace noise its
     quantiles depend on their concentration, the sum of fourth powers over the square of the sum of squares, which is
     estimated; spread rows of equal lengths have 3 / (2k + 4). Only the share of the variance that is not <e, f> counts.
     """
+    noise, k = law.noise, law.geometry.dim_out
     if noise.kind == "gaussian":
         return np.asarray(-scipy.special.ndtri(tail))
     total = np.maximum((pair.squared_z + pair.squared_w) / noise.variance - 2 * k, 0.0)
@@ -122,11 +124,11 @@ def laplace_scores(tail: float) -> Callable[[Floats], Floats]:
     return np.polynomial.Polynomial.fit([0.0, 0.5, 1.0], [many, two, one], 2)
 
 
-def _over_projections(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry, power: int = 1) -> Ends:
+def _over_projections(tail: float, pair: Gram, law: SketchLaw, power: int = 1) -> Ends:
     size = np.sqrt(pair.squared_z * pair.squared_w)
     with np.errstate(divide="ignore"):
         turn = np.arctanh(np.clip(pair.inner / np.where(size > 0, size, 1.0), -1.0, 1.0))
-    part = _part(pair, noise, geometry) ** power  # power 0: projection alone
+    geometry, part = law.geometry, _part(pair, law) ** power  # power 0: projection alone
     deviation = np.sqrt((size**2 + pair.inner**2) / geometry.dim_out)
     low = pair.inner + deviation * _standardised(tail, turn, part, geometry)
     high = pair.inner - deviation * _standardised(tail, -turn, part, geometry)
@@ -139,18 +141,18 @@ def _over_projections(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geomet
 # ---- the fiducial law -----------------------------------------------------------------------------------------------
 
 
-def _part(pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Floats:
+def _part(pair: Gram, law: SketchLaw) -> Floats:
     """d/D for the D whose matrix beta gives T the variance that noise and projection together do.
 
     D solves D (D - k) = share (D - 1) (D + 2), share being that variance over the one of a Wishart matrix.
     """
-    k, bias = geometry.dim_out, geometry.dim_out * noise.variance
-    if geometry.family != "orthonormal":
+    if law.geometry.family != "orthonormal":
         return np.zeros_like(pair.inner)
+    k, bias = law.geometry.dim_out, law.bias
     n, m = (np.maximum(squared - bias, 0.0) for squared in (pair.squared_z, pair.squared_w))
     t = np.clip(pair.inner, -np.sqrt(n * m), np.sqrt(n * m))
-    share = k * inner_product_variance(n, m, t, noise, geometry) / ((n + bias) * (m + bias) + t * t)
-    return standing(share, geometry)
+    share = k * law.inner_product_variance(n, m, t) / ((n + bias) * (m + bias) + t * t)
+    return standing(share, law.geometry)
 
 
 def standing(share: Floats, geometry: Geometry) -> Floats:
@@ -204,50 +206,49 @@ def _stretches(k: int, dim_in: float) -> Ends:
 # ---- small tails ----------------------------------------------------------------------------------------------------
 
 
-def _outer(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+def _outer(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """Cautious ends at tails too small to simulate, for noise of scale 1.
 
     The rule; under Laplace noise at least what single entries can do; under Gaussian noise alone by polarisation. Where
     neither is exact, for orthonormal P with noise and by polarisation near 0, at a third of the tail (simulated).
     """
-    if geometry.coefficients[0] == 0 and noise.kind == "gaussian":
-        return _polarised(tail / 3, pair, noise, geometry)
-    if geometry.family == "orthonormal":
-        low, high = _both(tail / 3, pair, noise, geometry)
-    else:
-        low, high = rule(tail, pair, noise, geometry)
-    least = _reach_of_entries(tail, pair, noise, geometry.dim_out)
+    if law.fixed and law.noise.kind == "gaussian":
+        return _polarised(tail / 3, pair, law)
+    both = law.geometry.family == "orthonormal"
+    low, high = _both(tail / 3, pair, law) if both else rule(tail, pair, law)
+    least = _reach_of_entries(tail, pair, law)
     return np.minimum(low, pair.inner - least), np.maximum(high, pair.inner + least)
 
 
-def _both(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+def _both(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """For orthonormal P the rule, and at least the arms of projection alone and noise alone, added in squares.
 
     The matrix beta that stands for both in the rule is bounded, and noise is not.
     """
-    low, high = rule(tail, pair, noise, geometry)
-    alone = _over_projections(tail, pair, noise, geometry, power=0), _under_noise(tail, pair, noise, geometry.dim_out)
+    low, high = rule(tail, pair, law)
+    alone = _over_projections(tail, pair, law, power=0), _under_noise(tail, pair, law)
     down, up = (np.hypot(*(ends[side] - pair.inner for ends in alone)) for side in (0, 1))
     return np.minimum(low, pair.inner - down), np.maximum(high, pair.inner + up)
 
 
-def _polarised(tail: float, pair: Pair, noise: NoiseLaw, geometry: Geometry) -> Ends:
+def _polarised(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """4t = ||x + y||^2 - ||x - y||^2, whose estimates are independent under Gaussian noise.
 
     Each has its own interval, and their arms add up as independent errors do (Zou and Donner 2008).
     """
-    law, both = LengthLaw(noise, geometry, 2), pair.squared_z + pair.squared_w
+    length, both = LengthLaw(law, 2), pair.squared_z + pair.squared_w
     arms = []
     for squares in (both + 2 * pair.inner, both - 2 * pair.inner):
-        low, high = squared_lengths.bounds(tail, Seen(squares, np.zeros_like(squares)), law)
-        value = squares - law.bias
+        low, high = squared_lengths.bounds(tail, Seen(squares, np.zeros_like(squares)), length)
+        value = squares - length.bias
         arms.append((value - low, high - value))
     down, up = np.hypot(arms[0][0], arms[1][1]) / 4, np.hypot(arms[0][1], arms[1][0]) / 4
     return pair.inner - down, pair.inner + up
 
 
-def _reach_of_entries(tail: float, pair: Pair, noise: NoiseLaw, k: int) -> Floats:
+def _reach_of_entries(tail: float, pair: Gram, law: SketchLaw) -> Floats:
     """What Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0."""
+    noise, k = law.noise, law.geometry.dim_out
     if noise.kind == "gaussian":
         return np.zeros_like(pair.inner)
     total = sum(np.maximum(squared - k * noise.variance, 0.0) for squared in (pair.squared_z, pair.squared_w))

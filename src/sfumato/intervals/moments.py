@@ -4,15 +4,14 @@ Each formula exists once: planner, error bars and reports all call these.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import scipy
 
 from sfumato import check
-
-Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
+from sfumato.intervals.estimate import Number
 
 NoiseKind = Literal["laplace", "gaussian"]
 _TOLD_APART = 1.96  # standard errors of 0 above which a quantity is told from 0
@@ -140,33 +139,63 @@ class Geometry:
         return "the noise, and the draw of the projection, which all pairs of one release share"
 
 
-def distance_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, fourth: Number = 0.0) -> Number:
-    """Of the estimated squared distance between two released rows at true squared distance ``squared``.
+@dataclass(frozen=True, slots=True)
+class SketchLaw:
+    """What is random about a released row z = xP + e: noise e on each entry, and the projection P.
 
-    Var||vP||^2 + 8 s^2 r^2 + {8 Gaussian, 14 Laplace} k s^4, s the noise's scale. (Dhaliwal, Claim 7, prints
-    4 s^2 r^2 and 2k(7 s^4 - s^2): a slip.)
+    Variances are those of unbiased estimates. ``fourth`` is ||v||_4^4 (left at 0: cautious), v the vector whose squared
+    length is estimated.
     """
-    return length_variance(squared, noise, geometry, 2, fourth)
 
+    noise: NoiseLaw
+    geometry: Geometry
 
-def norm_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, fourth: Number = 0.0) -> Number:
-    """Of the estimated squared norm of a released row: its distance to the public row 0."""
-    return length_variance(squared, noise, geometry, 1, fourth)
+    @property
+    def bias(self) -> float:
+        """E||e||^2, what the noise adds to the squared length of a row."""
+        return self.geometry.dim_out * self.noise.variance
 
+    @property
+    def fixed(self) -> bool:
+        """Whether P is not random: nothing is, but the noise."""
+        return self.geometry.coefficients[0] == 0
 
-def inner_product_variance(
-    squared_x: Number, squared_y: Number, inner: Number, noise: NoiseLaw, geometry: Geometry, shared: Number = 0.0
-) -> Number:
-    """Of the estimated inner product of two released rows; ``shared`` as in ``Geometry.inner_variance``."""
-    blur = noise.variance * (squared_x + squared_y) + geometry.dim_out * noise.variance**2
-    return geometry.inner_variance(squared_x, squared_y, inner, shared) + blur
+    @property
+    def unit(self) -> "SketchLaw":
+        """The law of the same rows in units of the noise's scale."""
+        return replace(self, noise=NoiseLaw(self.noise.kind, 1.0))
 
+    @property
+    def of_image(self) -> "SketchLaw":
+        """The law of z as a noisy image of xP itself: noise alone."""
+        k = self.geometry.dim_out
+        return replace(self, geometry=Geometry("identity", k, k))
 
-def length_variance(squared: Number, noise: NoiseLaw, geometry: Geometry, copies: int, fourth: Number = 0.0) -> Number:
-    """Variance of the estimate of a squared length under ``copies`` independent noises."""
-    own = noise.fourth if copies == 1 else noise.fourth_of_difference
-    blur = 4 * copies * noise.variance * squared + own * geometry.dim_out * noise.variance**2
-    return geometry.stretch_variance(squared, fourth) + blur
+    def distance_variance(self, squared: Number, fourth: Number = 0.0) -> Number:
+        """Of the estimated squared distance between two released rows at true squared distance ``squared``.
+
+        Var||vP||^2 + 8 s^2 r^2 + {8 Gaussian, 14 Laplace} k s^4, s the noise's scale. (Dhaliwal, Claim 7, prints
+        4 s^2 r^2 and 2k(7 s^4 - s^2): a slip.)
+        """
+        return self.length_variance(squared, 2, fourth)
+
+    def norm_variance(self, squared: Number, fourth: Number = 0.0) -> Number:
+        """Of the estimated squared distance between a released row and a public one, such as 0: its squared norm."""
+        return self.length_variance(squared, 1, fourth)
+
+    def length_variance(self, squared: Number, copies: int, fourth: Number = 0.0) -> Number:
+        """Of the estimate of a squared length under ``copies`` independent noises."""
+        noise = self.noise
+        own = noise.fourth if copies == 1 else noise.fourth_of_difference
+        blur = 4 * copies * noise.variance * squared + own * self.geometry.dim_out * noise.variance**2
+        return self.geometry.stretch_variance(squared, fourth) + blur
+
+    def inner_product_variance(
+        self, squared_x: Number, squared_y: Number, inner: Number, shared: Number = 0.0
+    ) -> Number:
+        """Of the estimated inner product of two released rows; ``shared`` as in ``Geometry.inner_variance``."""
+        blur = self.noise.variance * (squared_x + squared_y) + self.geometry.dim_out * self.noise.variance**2
+        return self.geometry.inner_variance(squared_x, squared_y, inner, shared) + blur
 
 
 def detectable(error_of_zero: Number, power: int = 1) -> Number:

@@ -21,7 +21,7 @@ _BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Gram:
     """||z||^2, ||w||^2 and <z, w> of released rows, and the sums of fourth powers of both (0: not known)."""
 
     squared_z: Floats
@@ -48,12 +48,12 @@ class Draws:
 
     products: Floats
 
-    def pair(self, squared_x: float, squared_y: float, cosine: float) -> Pair:
+    def pair(self, squared_x: float, squared_y: float, cosine: float) -> Gram:
         """What would be released of rows with these squared lengths and this cosine."""
         x, y = math.sqrt(squared_x), math.sqrt(squared_y)
         one = np.array([x, 0.0, 1.0, 0.0])
         two = np.array([y * cosine, y * math.sqrt(max(1 - cosine**2, 0.0)), 0.0, 1.0])
-        return Pair(*(np.einsum("i,ijn,j->n", a, self.products, b) for a, b in ((one, one), (two, two), (one, two))))
+        return Gram(*(np.einsum("i,ijn,j->n", a, self.products, b) for a, b in ((one, one), (two, two), (one, two))))
 
 
 @lru_cache(maxsize=4)

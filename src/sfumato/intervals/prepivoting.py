@@ -21,12 +21,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sfumato.intervals.moments import Geometry, NoiseKind, NoiseLaw
-from sfumato.intervals.pair_law import Pair, draws
+from sfumato.intervals.estimate import Ends
+from sfumato.intervals.moments import SketchLaw
+from sfumato.intervals.pair_law import Gram, draws
 from sfumato.numerics.types import Floats
 
-Ends: TypeAlias = tuple[Floats, Floats]
-Rule: TypeAlias = Callable[[float, Pair, NoiseLaw, Geometry], Ends]
+Rule: TypeAlias = Callable[[float, Gram, SketchLaw], Ends]
 
 _LENGTHS = (1.8 ** np.arange(10) - 1) / 2  # squared lengths of truths, in units of what the noise adds
 _TURNS = 4  # steps of the angle from a right one to none
@@ -40,35 +40,24 @@ _UNEQUAL = 100.0  # the ratio of squared lengths, besides 1, at which orthonorma
 
 @dataclass(frozen=True)
 class Arms:
-    """What the factors depend on; rows are in units of the noise's scale."""
+    """What the factors depend on; ``law`` is that of rows in units of the noise's scale."""
 
     rule: Rule
     tail: float
-    kind: NoiseKind
-    geometry: Geometry
-
-    @property
-    def noise(self) -> NoiseLaw:
-        """Of scale 1."""
-        return NoiseLaw(self.kind, 1.0)
-
-    @property
-    def fixed(self) -> bool:
-        """Whether P is not random."""
-        return self.geometry.coefficients[0] == 0
+    law: SketchLaw
 
     @property
     def ratios(self) -> tuple[float, ...]:
         """Of squared lengths that are simulated. Elsewhere the law depends, nearly, on one mean of the two alone."""
-        return (1.0, _UNEQUAL) if self.geometry.family == "orthonormal" and not self.fixed else (1.0,)
+        return (1.0, _UNEQUAL) if self.law.geometry.family == "orthonormal" and not self.law.fixed else (1.0,)
 
-    def of(self, pair: Pair) -> Ends:
+    def of(self, pair: Gram) -> Ends:
         """The lower and the upper arm of the rule."""
-        low, high = self.rule(self.tail, pair, self.noise, self.geometry)
+        low, high = self.rule(self.tail, pair, self.law)
         return pair.inner - low, high - pair.inner
 
 
-def stretched(pair: Pair, arms: Arms) -> Ends:
+def stretched(pair: Gram, arms: Arms) -> Ends:
     """The rule's interval with its arms stretched."""
     table, (down, up) = _table(arms), arms.of(pair)
     at, angle, unequal = _place(pair, arms)
@@ -76,15 +65,15 @@ def stretched(pair: Pair, arms: Arms) -> Ends:
     return pair.inner - low, pair.inner + high
 
 
-def _place(pair: Pair, arms: Arms) -> tuple[Floats, Floats, Floats]:
+def _place(pair: Gram, arms: Arms) -> tuple[Floats, Floats, Floats]:
     """Coordinates of released pairs in a table: steps of the size, steps of the angle from 0, share of inequality.
 
     Under noise alone the law depends on the mean of the squared lengths (under Gaussian noise exactly). Over
     projections the shorter row settles how much of the error is noise, which the harmonic mean follows.
     """
-    bias = arms.geometry.dim_out
+    bias = arms.law.geometry.dim_out
     n, m = (np.maximum(squared / bias - 1, 0.0) for squared in (pair.squared_z, pair.squared_w))
-    if arms.fixed:
+    if arms.law.fixed:
         whole = (pair.squared_z + pair.squared_w) / 2
         size = whole / bias
     else:
@@ -139,7 +128,7 @@ def _luck(arms: Arms, needed: Floats) -> Floats:
     Exact at every angle under noise alone; over projections at right angles and for parallel rows.
     """
     far, turns = np.log(needed[:, -1:]), np.arange(2 * _TURNS + 1)
-    if not arms.fixed:
+    if not arms.law.fixed:
         known = [0, _TURNS, 2 * _TURNS]
         far = np.stack([np.interp(turns, known, row[0, known]) for row in far])[:, None]
     return np.exp(far * (_LENGTHS / (1 + _LENGTHS))[:, None])
@@ -147,7 +136,7 @@ def _luck(arms: Arms, needed: Floats) -> Floats:
 
 def _truths(arms: Arms) -> list[tuple[float, float, float]]:
     """(squared length, squared length, cosine), of the same harmonic mean whatever their ratio."""
-    means = _LENGTHS * arms.geometry.dim_out
+    means = _LENGTHS * arms.law.geometry.dim_out
     return [
         (mean * (1 + 1 / ratio) / 2, mean * (1 + ratio) / 2, float(cosine))
         for ratio, mean, cosine in itertools.product(arms.ratios, means, _COSINES)
@@ -159,7 +148,7 @@ Cell: TypeAlias = tuple[Floats, Floats, tuple[Floats, Floats, Floats], bool]
 
 def _cell(arms: Arms, squared_x: float, squared_y: float, cosine: float) -> Cell:
     """Simulated (estimate - truth) over lower arms, its negative over upper ones, places, whether both are alike."""
-    pair = draws(arms.kind, arms.geometry).pair(squared_x, squared_y, cosine)
+    pair = draws(arms.law.noise.kind, arms.law.geometry).pair(squared_x, squared_y, cosine)
     truth = cosine * math.sqrt(squared_x * squared_y)
     down, up = arms.of(pair)
     return (pair.inner - truth) / down, (truth - pair.inner) / up, _place(pair, arms), truth == 0
@@ -177,8 +166,8 @@ def _needed(tail: float, cell: Cell, table: Floats) -> tuple[float, float]:
 
 def _by_release(arms: Arms, factors: Floats) -> Floats:
     """The factors for lower ends, from those for truths at these ends."""
-    size = _SIZES[:, None] * np.ones(_ANGLES.size) * arms.geometry.dim_out
-    pair = Pair(size, size, size * _ANGLES)
+    size = _SIZES[:, None] * np.ones(_ANGLES.size) * arms.law.geometry.dim_out
+    pair = Gram(size, size, size * _ANGLES)
     arm = arms.of(pair)[0]
     tables = []
     for part in factors:
@@ -191,15 +180,15 @@ def _by_release(arms: Arms, factors: Floats) -> Floats:
     return np.stack(tables)
 
 
-def _truth_at(arms: Arms, pair: Pair, end: Floats) -> Ends:
+def _truth_at(arms: Arms, pair: Gram, end: Floats) -> Ends:
     """Where in the table of truths stands an inner product, with the length that goes with it given what is seen.
 
     Under noise alone: the length seen, less half of its regression on the error (the whole would be first order right,
     but lets lengths go astray when it is large). Over projections: the likeliest one for a Wishart matrix, which solves
     l^3 - s l^2 + (2 s r t - t^2) l - s t^2 = 0 (Newton from above).
     """
-    bias, size, seen = arms.geometry.dim_out, pair.squared_z, pair.inner
-    if arms.fixed:
+    bias, size, seen = arms.law.geometry.dim_out, pair.squared_z, pair.inner
+    if arms.law.fixed:
         length = size - end * (seen - end) / np.maximum(2 * size - bias, bias)
     else:
         length, slope = size + 2 * np.abs(end), 2 * seen * end - end**2

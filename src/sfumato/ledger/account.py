@@ -14,7 +14,15 @@ from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Dataset, Quote, Request, read_dataset
 from sfumato.privacy import stored_losses, units
 from sfumato.privacy.calibration import least_epsilon, least_level
-from sfumato.privacy.composition import Charge, Composition, Total, largest_epsilon, round_number, rounded_down, worst
+from sfumato.privacy.composition import (
+    Charge,
+    Composition,
+    TotalEpsilon,
+    largest_epsilon,
+    round_number,
+    rounded_down,
+    worst,
+)
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss
 from sfumato.privacy.units import Cap
@@ -206,7 +214,7 @@ def _reservation_json(request: Request, part: str | None, quotes: list[Quote], c
     }
 
 
-def _total_json(total: Total) -> dict[str, Any]:
+def _total_json(total: TotalEpsilon) -> dict[str, Any]:
     return {"epsilon": None if total.epsilon == math.inf else total.epsilon, "bound": total.bound}
 
 

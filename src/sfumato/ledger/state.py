@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
-from sfumato.privacy import composition as accounting
 from sfumato.privacy import stored_losses
-from sfumato.privacy.composition import Book, Charge, Composition, Total
+from sfumato.privacy.composition import Book, Charge, Composition, TotalEpsilon, largest_epsilon, worst
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss, Pure
 from sfumato.privacy.units import Cap
@@ -48,7 +47,7 @@ class Spent:
     guarantee: Guarantee
     part: str | None
     charges: tuple[Charge, ...]
-    totals: tuple[Total, ...]
+    totals: tuple[TotalEpsilon, ...]
     outside: tuple[str, ...] = ()
     state: str = "reserved"
     note: str = ""
@@ -76,9 +75,9 @@ class Dataset:
         parts: list[str | None] = [part] if part is not None else [*sorted(found)] or [None]
         return [self.spent(cap, p) for p in parts]
 
-    def total(self, cap: int) -> Total:
+    def total(self, cap: int) -> TotalEpsilon:
         """What was spent of a cap in the part that spent most."""
-        return accounting.worst(self.books(cap), self.caps[cap].guarantee.delta)
+        return worst(self.books(cap), self.caps[cap].guarantee.delta)
 
     def remaining(self, cap: int) -> float:
         """The largest epsilon that one more pure release of the whole could have, rounded down."""
@@ -89,7 +88,7 @@ class Dataset:
             charge = charge.majorised() if self.composition == "gaussian" else charge
             return all(book.and_(charge).fits(promise.epsilon, promise.delta) for book in books)
 
-        return promise.epsilon if room(promise.epsilon) else accounting.largest_epsilon(room, promise.epsilon)
+        return promise.epsilon if room(promise.epsilon) else largest_epsilon(room, promise.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,8 @@ class Quote:
     """What a release would cost of one cap: the epsilon spent before and after, at the cap's delta."""
 
     cap: Cap
-    before: Total
-    after: Total
+    before: TotalEpsilon
+    after: TotalEpsilon
     fits: bool
     times: int
 
@@ -153,7 +152,7 @@ def _spent(entry: "Entry") -> Spent:
         )
         for c in body["charges"]
     ]
-    totals = [Total(math.inf if t["epsilon"] is None else t["epsilon"], t["bound"]) for t in body["spent"]]
+    totals = [TotalEpsilon(math.inf if t["epsilon"] is None else t["epsilon"], t["bound"]) for t in body["spent"]]
     facts = entry.number, entry.at, body["mechanism"], guarantee, body["part"]
     return Spent(*facts, tuple(charges), tuple(totals), tuple(body["outside"]))
 

@@ -20,8 +20,7 @@ import numpy as np
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.intervals import moments
-from sfumato.intervals.moments import Geometry, NoiseLaw
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.base import Prepared, Published, Recipe, deviation
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.numerics.types import Floats, Integers
@@ -106,7 +105,7 @@ class PreparedChoice(Prepared):
         scales = [sketch.scale(level) * sketch.unit for sketch in self.sketches]
         unit = max(scales)  # lengths and noise are measured in the largest noise, so that no square is out of range
         laws = [
-            (self._law(sketch, scale / unit), Geometry(sketch.recipe.family, encoding.dim, sketch.dimension))
+            SketchLaw(self._law(sketch, scale / unit), Geometry(sketch.recipe.family, encoding.dim, sketch.dimension))
             for sketch, scale in zip(self.sketches, scales, strict=True)
         ]
 
@@ -116,7 +115,7 @@ class PreparedChoice(Prepared):
             even, odd = clipped[:, first::2], clipped[:, first + 1 :: 2]
             with np.errstate(all="ignore"):
                 squared = np.square(even[:, : odd.shape[1]] - odd).sum(axis=0)
-                variances = np.array([moments.distance_variance(squared, *law) for law in laws])
+                variances = np.array([law.distance_variance(squared) for law in laws])
                 shares = np.nan_to_num(variances.min(axis=0) / variances, nan=0.0, posinf=1.0, neginf=0.0)
             return np.asarray(np.floor(np.clip(shares, 0.0, 1.0) * 2.0**_FINEST).astype(np.int64).sum(axis=1))
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 from sfumato.estimation import response_law
-from sfumato.estimation.response_law import Answer, Channel
+from sfumato.estimation.response_law import Channel, ResponseColumn
 from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Prepared, Published, Recipe, check_shows_rows
 from sfumato.privacy.guarantee import Guarantee
@@ -67,7 +67,7 @@ def _check_promise(guarantee: Guarantee) -> None:
         )
 
 
-def _check_schema(schema: Schema, answers: tuple[Answer, ...]) -> None:
+def _check_schema(schema: Schema, answers: tuple[ResponseColumn, ...]) -> None:
     if schema.norm is not None:
         raise ParameterError("answers are codes, which a row-norm clip cannot shorten: use a schema without a clip")
     for column, answer in zip(schema.data_columns, answers, strict=True):
@@ -75,7 +75,7 @@ def _check_schema(schema: Schema, answers: tuple[Answer, ...]) -> None:
             raise ParameterError(f"column {column.name!r} can have one answer only and tells nothing: leave it out")
 
 
-def _changed(answers: tuple[Answer, ...], guarantee: Guarantee) -> tuple[int, ...]:
+def _changed(answers: tuple[ResponseColumn, ...], guarantee: Guarantee) -> tuple[int, ...]:
     """How many answers each value has that one unit may change in one row; the worst choice of them."""
     sizes = sorted(answer.categories for answer in answers)
     change = guarantee.allowed_change
@@ -116,7 +116,7 @@ class PreparedResponses(Prepared):
 
     schema: Schema
     guarantee: Guarantee
-    answers: tuple[Answer, ...]
+    answers: tuple[ResponseColumn, ...]
     changed: tuple[int, ...]
 
     def epsilon_per_value(self, level: float) -> float:

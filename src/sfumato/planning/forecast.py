@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 import scipy
 
-from sfumato.intervals.moments import NoiseKind
+from sfumato.intervals.moments import Geometry, NoiseKind
 from sfumato.numerics.types import Floats
 from sfumato.privacy import profiles
 from sfumato.privacy.calibration import least_level, replaced_guess
@@ -29,11 +29,11 @@ _WIDTH = 9.0  # how many standard deviations of a random stretch are integrated
 _TRACY_WIDOM = -1.2065, 1.6078  # mean and variance of the largest eigenvalue's law
 
 
-# ---- the domain -----------------------------------------------------------------------------------------------------
+# ---- the columns ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class ColumnWidths:
     """What the sensitivities need to know of a schema: weighted widths c_j of its encoded columns.
 
     widest, total, length : max c_j, sum c_j, ||c||_2, with a category counted as the two columns one value moves.
@@ -81,32 +81,23 @@ class Domain:
 # ---- how far one unit moves a sketch --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A projection that has not been drawn."""
-
-    family: str
-    dim_in: int
-    dim_out: int
-
-
-def reach(shape: Shape, order: int, change: Change, domain: Domain) -> float:
+def reach(shape: Geometry, order: int, change: Change, widths: ColumnWidths) -> float:
     """How far one unit moves a row of the sketch in the l1 or l2 norm: section 2 of the mathematics, at a typical P."""
     if change.kind == "attribute":
         two = 2.0 if order == 1 and shape.family in ("identity", "sparse") else math.sqrt(2)
-        return row_norm(shape, order) * max(domain.widest, two * domain.category)
+        return row_norm(shape, order) * max(widths.widest, two * widths.category)
     if change.kind == "box":
-        return _box(shape, order, domain)
+        return _box(shape, order, widths)
     radius = change.radius or 0.0
     ball = radius * (row_norm(shape, order) if change.kind == "l1" else _spectral(shape, order))
-    return min(ball, _box(shape, order, domain)) if radius >= domain.widest else ball
+    return min(ball, _box(shape, order, widths)) if radius >= widths.widest else ball
 
 
-def _box(shape: Shape, order: int, domain: Domain) -> float:
-    return min(domain.total * row_norm(shape, order), domain.length * _spectral(shape, order))
+def _box(shape: Geometry, order: int, widths: ColumnWidths) -> float:
+    return min(widths.total * row_norm(shape, order), widths.length * _spectral(shape, order))
 
 
-def _spectral(shape: Shape, order: int) -> float:
+def _spectral(shape: Geometry, order: int) -> float:
     """Max ||vP|| over the unit ball: sigma_max in the l2 norm; up to sqrt(k) times that in the l1 norm."""
     if order == 2:
         return largest_singular(shape)
@@ -129,7 +120,7 @@ def _of_largest(quantile: Callable[[float], float], count: int) -> float:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def row_norm(shape: Shape, order: int) -> float:
+def row_norm(shape: Geometry, order: int) -> float:
     """max_j ||P_j||: the same for every draw of the first three, averaged over draws for the others."""
     d, k = shape.dim_in, shape.dim_out
     fixed = {"identity": 1.0, "sparse": 1.0, "rademacher": math.sqrt(k) if order == 1 else 1.0}
@@ -141,17 +132,17 @@ def row_norm(shape: Shape, order: int) -> float:
     return _of_largest(lambda rank: quantile(rank, shape, order), d)
 
 
-def _achlioptas_row(rank: float, shape: Shape, order: int) -> float:
+def _achlioptas_row(rank: float, shape: Geometry, order: int) -> float:
     filled = max(1.0, _binomial_quantile(rank, shape.dim_out, 1 / 3))
     return math.sqrt(3 / shape.dim_out) * (filled if order == 1 else math.sqrt(filled))
 
 
-def _gaussian_row(rank: float, shape: Shape, order: int) -> float:
+def _gaussian_row(rank: float, shape: Geometry, order: int) -> float:
     k = shape.dim_out
     return math.sqrt(scipy.special.chdtri(k, 1 - rank) / k) if order == 2 else _sum_quantile(k, rank)
 
 
-def _orthonormal_row(rank: float, shape: Shape, order: int) -> float:
+def _orthonormal_row(rank: float, shape: Geometry, order: int) -> float:
     d, k = shape.dim_in, shape.dim_out
     if k == d:
         return _sum_quantile(k, rank)
@@ -169,7 +160,7 @@ def _sum_quantile(k: int, rank: float) -> float:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def largest_singular(shape: Shape) -> float:
+def largest_singular(shape: Geometry) -> float:
     """sigma_max(P): exact for identity and orthonormal, averaged over draws for the others."""
     d, k = shape.dim_in, shape.dim_out
     if shape.family == "identity":
@@ -188,14 +179,14 @@ def _binomial_quantile(rank: float, trials: int, chance: float) -> float:
     return float(np.ceil(scipy.special.bdtrik(rank, trials, chance) - 1e-9)) if chance < 1 else float(trials)
 
 
-def distances_reach(order: int, guarantee: Guarantee, change: Change, domain: Domain, rows: int) -> float:
+def distances_reach(order: int, guarantee: Guarantee, change: Change, widths: ColumnWidths, rows: int) -> float:
     """How far one unit moves all squared distances of n records, in the l1 or l2 norm: see ``mechanisms.distances``."""
     if change.kind == "attribute":
-        one = both = max(domain.widest**2, 2 * domain.category**2)
+        one = both = max(widths.widest**2, 2 * widths.category**2)
     elif change.kind == "box":
-        one = both = domain.length**2
+        one = both = widths.length**2
     else:
-        one, both = (_farther(copies * (change.radius or 0.0), domain.length) for copies in (1, 2))
+        one, both = (_farther(copies * (change.radius or 0.0), widths.length) for copies in (1, 2))
     group = min(guarantee.group, rows)
     counts = group * (rows - group), group * (group - 1) / 2
     if order == 1:
@@ -217,7 +208,7 @@ def fixed_level(noise: NoiseKind, epsilon: float, delta: float) -> float:
     return least_level(lambda s: Gaussian(1.0, s), epsilon, delta, start=1 / epsilon)
 
 
-def fresh_levels(shapes: list[Shape], epsilon: float, delta: float) -> Floats:
+def fresh_levels(shapes: list[Geometry], epsilon: float, delta: float) -> Floats:
     """Standard deviation of Gaussian noise over the radius, for fresh gaussian or orthonormal projections."""
     stretches, weights = (np.array(column) for column in zip(*map(stretch, shapes), strict=True))
 
@@ -231,7 +222,7 @@ def fresh_levels(shapes: list[Shape], epsilon: float, delta: float) -> Floats:
     return _bisect(excess, len(shapes), fixed_level("gaussian", epsilon, delta))
 
 
-def stretch(shape: Shape, points: int = 241) -> tuple[Floats, Floats]:
+def stretch(shape: Geometry, points: int = 241) -> tuple[Floats, Floats]:
     """Points and weights for averages over ||vP||/||v|| of a fresh projection; its tail carries delta."""
     d, k = shape.dim_in, shape.dim_out
     if shape.family == "orthonormal" and k == d:

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from sfumato.intervals import moments
 from sfumato.mechanisms.base import Recipe
-from sfumato.planning.forecast import Domain
+from sfumato.planning.forecast import ColumnWidths
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
 
@@ -58,14 +58,14 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PlanRequest:
     """What a plan is made from: ``scale`` is a distance, a standard deviation or the weight of a cut.
 
     ``dimension``: consider sketches of so many columns only.
     """
 
     schema: Schema | None
-    domain: Domain
+    widths: ColumnWidths
     guarantee: Guarantee
     purpose: Purpose
     rows: int | None

@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.estimation.response_law import Answer, Between, Channel, Questionnaire
-from sfumato.intervals import moments
-from sfumato.intervals.moments import Geometry, NoiseLaw
+from sfumato.estimation.response_law import Between, Channel, Questionnaire, ResponseColumn
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.base import Noise
 from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances
 from sfumato.mechanisms.responses import RandomizedResponse, response_loss
 from sfumato.mechanisms.sketch import Sketch, effective_change
 from sfumato.numerics.types import Order
 from sfumato.planning import forecast
-from sfumato.planning.forecast import Shape
-from sfumato.planning.option import Option, Request
+from sfumato.planning.option import Option, PlanRequest
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.projection import Family
@@ -36,23 +34,23 @@ _SMALL_WORK, _DRAWS = 1 << 14, 15  # smaller ones several times, to find a typic
 class SketchErrors:
     """Of a sketch, for differences spread over the columns, or for flags."""
 
-    law: NoiseLaw
-    geometry: Geometry
+    law: SketchLaw
     flags: bool = False
 
     def variance(self, quantity: float) -> float:
-        """By ``moments.distance_variance``: ||v||_4^4 is ||v||^2 for flags and at least ||v||^4/d for any v."""
-        fourth = quantity if self.flags else quantity**2 / self.geometry.dim_in
-        return float(moments.distance_variance(quantity, self.law, self.geometry, fourth))
+        """Of an estimated squared distance: ||v||_4^4 is ||v||^2 for flags and at least ||v||^4/d for any v."""
+        fourth = quantity if self.flags else quantity**2 / self.law.geometry.dim_in
+        return float(self.law.distance_variance(quantity, fourth))
 
     def mistake(self, distance: float) -> float:
         """Pr[noise along the line of centres > half their distance], averaged over how the projection stretches it."""
-        if self.geometry.coefficients[0] == 0:
+        if self.law.fixed:
             stretches, weights = np.ones(1), np.ones(1)
         else:
-            family = "orthonormal" if self.geometry.family == "orthonormal" else "gaussian"
-            stretches, weights = forecast.stretch(Shape(family, self.geometry.dim_in, self.geometry.dim_out))
-        return float(np.sum(weights * forecast.normal_tail(distance * stretches / (2 * self.law.scale))))
+            geometry = self.law.geometry
+            family = "orthonormal" if geometry.family == "orthonormal" else "gaussian"
+            stretches, weights = forecast.stretch(Geometry(family, geometry.dim_in, geometry.dim_out))
+        return float(np.sum(weights * forecast.normal_tail(distance * stretches / (2 * self.law.noise.scale))))
 
 
 _FIXED: tuple[Family, ...] = ("identity", "sparse", "rademacher", "orthonormal", "gaussian", "achlioptas")
@@ -60,46 +58,51 @@ _QUICK: tuple[Family, ...] = ("identity", "sparse", "orthonormal")
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """One family, noise and use of the projection, at every dimension that was tried."""
+class SketchCurve:
+    """Sketches of one family, noise and use of the projection, at every dimension that was tried."""
 
     guarantee: Guarantee
-    shapes: tuple[Shape, ...]
     errors: tuple[SketchErrors, ...]
 
     @property
     def label(self) -> str:
         """For a legend."""
-        return f"{self.shapes[0].family} {self.guarantee.projection}, {self.errors[0].law.kind}"
+        law = self.errors[0].law
+        return f"{law.geometry.family} {self.guarantee.projection}, {law.noise.kind}"
+
+    @property
+    def shapes(self) -> tuple[Geometry, ...]:
+        """The projection at each dimension."""
+        return tuple(errors.law.geometry for errors in self.errors)
 
 
-def sketches(request: Request, *, quick: bool = False) -> Iterator[Option]:
+def sketches(request: PlanRequest, *, quick: bool = False) -> Iterator[Option]:
     """The best dimension of every family, noise and use of the projection."""
     for curve in curves(request, quick=quick):
         merits = [_merit(request, errors) for errors in curve.errors]
         best = min(range(len(merits)), key=merits.__getitem__)
-        yield option_at(request, curve.guarantee, curve.errors[best], curve.shapes[best])
+        yield option_at(request, curve.guarantee, curve.errors[best])
 
 
-def quick_sketch(request: Request) -> Option:
+def quick_sketch(request: PlanRequest) -> Option:
     """The best sketch of fewer families and dimensions, at typical sensitivities: for searches over plans."""
     return min(sketches(request, quick=True), key=request.merit)
 
 
-def _merit(request: Request, errors: SketchErrors) -> float:
+def _merit(request: PlanRequest, errors: SketchErrors) -> float:
     if request.purpose == "clustering":
         return errors.mistake(request.scale)
     return errors.variance(request.scale**2)
 
 
 @functools.lru_cache(maxsize=4)  # a plan and its picture need the same ones
-def curves(request: Request, *, quick: bool = False) -> tuple[Curve, ...]:
+def curves(request: PlanRequest, *, quick: bool = False) -> tuple[SketchCurve, ...]:
     """Every family, noise and use of the projection that keeps the promise, at many dimensions."""
     return tuple(_curves(request, quick=quick))
 
 
-def _curves(request: Request, *, quick: bool) -> Iterator[Curve]:
-    guarantee, domain = request.guarantee, request.domain
+def _curves(request: PlanRequest, *, quick: bool) -> Iterator[SketchCurve]:
+    guarantee, widths = request.guarantee, request.widths
     fixed = replace(guarantee, projection="fixed")
     change = _change(request, fixed)
     for noise in _noises(guarantee):
@@ -108,7 +111,7 @@ def _curves(request: Request, *, quick: bool) -> Iterator[Curve]:
         people = float(guarantee.group) if order == 1 else math.sqrt(guarantee.group)
         for family in _QUICK if quick else _FIXED:
             shapes = tuple(_shapes(family, request, 1.3 if quick else 1.04))
-            scales = (level * people * forecast.reach(s, order, change, domain) for s in shapes)
+            scales = (level * people * forecast.reach(s, order, change, widths) for s in shapes)
             yield from _curve(request, fixed, noise, zip(shapes, scales, strict=True))
     if guarantee.projection == "fresh" and guarantee.group == 1:
         yield from _fresh(request, change.radius or 0.0)
@@ -118,11 +121,11 @@ def _noises(guarantee: Guarantee) -> tuple[Noise, ...]:
     return ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
 
 
-def _change(request: Request, guarantee: Guarantee) -> Change:
+def _change(request: PlanRequest, guarantee: Guarantee) -> Change:
     return guarantee.allowed_change if request.schema is None else effective_change(request.schema, guarantee)
 
 
-def _fresh(request: Request, radius: float) -> Iterator[Curve]:
+def _fresh(request: PlanRequest, radius: float) -> Iterator[SketchCurve]:
     guarantee = request.guarantee
     families: tuple[Family, ...] = ("gaussian", "orthonormal")
     for family in families:
@@ -136,39 +139,38 @@ def _fresh(request: Request, radius: float) -> Iterator[Curve]:
 
 
 def _curve(
-    request: Request, guarantee: Guarantee, noise: Noise, tried: Iterable[tuple[Shape, float]]
-) -> Iterator[Curve]:
+    request: PlanRequest, guarantee: Guarantee, noise: Noise, tried: Iterable[tuple[Geometry, float]]
+) -> Iterator[SketchCurve]:
     pairs = [(shape, scale) for shape, scale in tried if math.isfinite(scale)]
     if pairs:
-        geometries = (Geometry(s.family, s.dim_in, s.dim_out) for s, _ in pairs)
-        laws = (NoiseLaw(noise, scale) for _, scale in pairs)
-        errors = (SketchErrors(law, g, request.domain.flags) for law, g in zip(laws, geometries, strict=True))
-        yield Curve(guarantee, tuple(s for s, _ in pairs), tuple(errors))
+        laws = (SketchLaw(NoiseLaw(noise, scale), shape) for shape, scale in pairs)
+        yield SketchCurve(guarantee, tuple(SketchErrors(law, request.widths.flags) for law in laws))
 
 
-def _shapes(family: Family, request: Request, growth: float = 1.04) -> Iterator[Shape]:
+def _shapes(family: Family, request: PlanRequest, growth: float = 1.04) -> Iterator[Geometry]:
     """Dimensions to try: every one up to some 30, then steps of 4%."""
-    d = request.domain.dim
+    d = request.widths.dim
     if family == "identity":
         if d <= request.largest_dimension and request.dimension in (None, d):
-            yield Shape(family, d, d)
+            yield Geometry(family, d, d)
         return
     if request.dimension is not None:
-        yield Shape(family, d, request.dimension)
+        yield Geometry(family, d, request.dimension)
         return
     k = 1
     while k <= min(d, request.largest_dimension):
-        yield Shape(family, d, k)
+        yield Geometry(family, d, k)
         k = max(k + 1, round(k * growth))
 
 
-def option_at(request: Request, guarantee: Guarantee, errors: SketchErrors, shape: Shape) -> Option:
+def option_at(request: PlanRequest, guarantee: Guarantee, errors: SketchErrors) -> Option:
     """The option at one point of a curve."""
+    shape = errors.law.geometry
     identity = shape.family == "identity"
     recipe = Sketch(
         dimension=None if identity else shape.dim_out,
         projection=shape.family,  # type: ignore[arg-type]
-        noise=errors.law.kind,
+        noise=errors.law.noise.kind,
     )
     numbers = None if request.rows is None else request.rows * shape.dim_out
     return Option(
@@ -177,14 +179,14 @@ def option_at(request: Request, guarantee: Guarantee, errors: SketchErrors, shap
         name="sketch",
         family=shape.family,
         dimension=shape.dim_out,
-        noise=errors.law.kind,
-        noise_scale=errors.law.scale,
+        noise=errors.law.noise.kind,
+        noise_scale=errors.law.noise.scale,
         numbers=numbers,
         errors=errors,
     )
 
 
-def drawn(option: Option, request: Request) -> Option:
+def drawn(option: Option, request: PlanRequest) -> Option:
     """With a fixed projection small enough to draw now: a seed, and the noise that it will really have.
 
     Of a few draws the one with the most typical noise is taken. The luckiest would make noise smaller, but projections
@@ -193,10 +195,10 @@ def drawn(option: Option, request: Request) -> Option:
     recipe, errors = option.mechanism, option.errors
     if not isinstance(recipe, Sketch) or not isinstance(errors, SketchErrors) or request.schema is None:
         return option
-    work = option.dimension * request.domain.dim
+    work = option.dimension * request.widths.dim
     if option.guarantee.projection == "fresh" or option.family == "identity" or work > _EXACT_WORK:
         return option
-    level = forecast.fixed_level(errors.law.kind, option.guarantee.epsilon, option.guarantee.delta)
+    level = forecast.fixed_level(errors.law.noise.kind, option.guarantee.epsilon, option.guarantee.delta)
     found: list[tuple[Sketch, float]] = []
     for _ in range(_DRAWS if work <= _SMALL_WORK else 1):
         seeded = replace(recipe, seed=secrets.randbits(63))
@@ -209,7 +211,7 @@ def drawn(option: Option, request: Request) -> Option:
         return option
     typical = float(np.mean([(scale / found[0][1]) ** 4 for _, scale in found])) ** 0.25 * found[0][1]
     seeded, scale = min(found, key=lambda pair: abs(math.log(pair[1] / typical)))
-    law = NoiseLaw(errors.law.kind, scale)
+    law = replace(errors.law, noise=NoiseLaw(errors.law.noise.kind, scale))
     return replace(option, mechanism=seeded, noise_scale=scale, errors=replace(errors, law=law))
 
 
@@ -252,12 +254,12 @@ class ResponsesErrors:
 _COMPOSED_PLAN = 512  # values beyond which a plan adds up pure epsilons, for speed
 
 
-def responses(request: Request) -> Iterator[Option]:
+def responses(request: PlanRequest) -> Iterator[Option]:
     """Randomized response, for flags and categories."""
     guarantee = replace(request.guarantee, projection="fixed")
     if request.schema is None:
-        columns: tuple[Answer, ...] = (Answer(1, 0, 1.0),)
-        repeated = request.domain.dim
+        columns: tuple[ResponseColumn, ...] = (ResponseColumn(1, 0, 1.0),)
+        repeated = request.widths.dim
         changed = _changed_flags(guarantee, repeated)
     else:
         try:
@@ -303,14 +305,14 @@ def _epsilon_per_value(guarantee: Guarantee, changed: tuple[int, ...]) -> float:
     return min(LARGEST_EPSILON, 1 / level)
 
 
-def _responses_errors(columns: tuple[Answer, ...], repeated: int, epsilon: float) -> ResponsesErrors:
+def _responses_errors(columns: tuple[ResponseColumn, ...], repeated: int, epsilon: float) -> ResponsesErrors:
     one = Questionnaire(columns, epsilon).between()
     channels = [(Channel(epsilon, answer.categories), answer.weight) for answer in columns]
     scale = max(w * math.sqrt(max(c.keep * (1 - c.keep), c.other * (1 - c.other))) / c.gap for c, w in channels)
     return ResponsesErrors(Between(one.same * repeated, one.different * repeated, one.most * repeated), scale)
 
 
-def distances(request: Request) -> Iterator[Option]:
+def distances(request: PlanRequest) -> Iterator[Option]:
     """Noise on all pairs, while there are not too many of them."""
     guarantee, rows = replace(request.guarantee, projection="fixed"), request.rows
     if rows is None or not 2 <= rows <= MOST_ROWS:
@@ -319,7 +321,7 @@ def distances(request: Request) -> Iterator[Option]:
         recipe = NoisyDistances(noise=noise)
         level = forecast.fixed_level(noise, guarantee.epsilon, guarantee.delta)
         if request.schema is None:
-            reach = forecast.distances_reach(recipe.order, guarantee, guarantee.allowed_change, request.domain, rows)
+            reach = forecast.distances_reach(recipe.order, guarantee, guarantee.allowed_change, request.widths, rows)
         else:
             prepared = recipe.prepare(request.schema, guarantee)
             reach = prepared.sensitivity(rows) * prepared.unit(rows)

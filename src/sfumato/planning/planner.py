@@ -14,9 +14,9 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
 from sfumato.planning import per_record, sums
-from sfumato.planning.forecast import Domain
-from sfumato.planning.option import Option, Purpose, Request
-from sfumato.planning.per_record import Curve
+from sfumato.planning.forecast import ColumnWidths
+from sfumato.planning.option import Option, PlanRequest, Purpose
+from sfumato.planning.per_record import SketchCurve
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.tables.schema import Schema
 
@@ -36,7 +36,7 @@ class Plan:
     rows: int | None
     options: tuple[Option, ...]
     advice: tuple[str, ...]
-    request: "Request" = field(repr=False, compare=False)
+    request: PlanRequest = field(repr=False, compare=False)
 
     @property
     def best(self) -> Option:
@@ -94,16 +94,16 @@ class Plan:
             near += f"; candidates whose squared distances differ by less than {gap:.3g} are confused"
         return f"{near} (one standard error); {told}"
 
-    def curves(self) -> tuple["Curve", ...]:
+    def curves(self) -> tuple[SketchCurve, ...]:
         """Every dimension of every sketch that was considered, for pictures; none where only sums are published."""
         return () if self.purpose in _SUMMED else tuple(per_record.curves(self.request))
 
     def all_sketches(self, dimensions: Container[int] | None = None) -> list[Option]:
         """Every point of every curve as an option, with typical sensitivities; or those of some dimensions, drawn."""
         options = [
-            per_record.option_at(self.request, curve.guarantee, errors, shape)
+            per_record.option_at(self.request, curve.guarantee, errors)
             for curve in self.curves()
-            for errors, shape in zip(curve.errors, curve.shapes, strict=True)
+            for errors in curve.errors
         ]
         if dimensions is None:
             return options
@@ -238,23 +238,23 @@ def ask(
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
-) -> Request:
+) -> PlanRequest:
     """What ``plan`` is asked, checked and completed."""
     check.one_of(get_args(Purpose), purpose=purpose)
     if columns is not None:
         check.whole(1, columns=columns)
     if rows is not None:
         check.whole(1, rows=rows)
-    domain = _domain(schema, columns, purpose, guarantee, rows, distance)
-    wanted = distance if distance is not None else _typical(domain, purpose)
+    widths = _widths(schema, columns, purpose, guarantee, rows, distance)
+    wanted = distance if distance is not None else _typical(widths, purpose)
     check.between(*_DISTANCES, distance=wanted)
     check.between(*_EPSILONS, epsilon=guarantee.epsilon)
-    largest = domain.dim if largest_dimension is None else largest_dimension
+    largest = widths.dim if largest_dimension is None else largest_dimension
     check.whole(1, largest_dimension=largest)
-    return Request(schema, domain, guarantee, purpose, rows, wanted, largest)
+    return PlanRequest(schema, widths, guarantee, purpose, rows, wanted, largest)
 
 
-def outline(request: Request, *, assumed: bool, options: Iterable[Option] | None = None) -> Plan:
+def outline(request: PlanRequest, *, assumed: bool, options: Iterable[Option] | None = None) -> Plan:
     """A plan without advice; unless told otherwise with typical sensitivities, so that it takes milliseconds."""
     found = tuple(sorted(_typical_options(request) if options is None else options, key=request.merit))
     if not found:
@@ -262,14 +262,14 @@ def outline(request: Request, *, assumed: bool, options: Iterable[Option] | None
     return Plan(request.purpose, request.guarantee, request.scale, assumed, request.rows, found, (), request)
 
 
-def _domain(
+def _widths(
     schema: Schema | None,
     columns: int | None,
     purpose: Purpose,
     guarantee: Guarantee,
     rows: int | None,
     distance: float | None,
-) -> Domain:
+) -> ColumnWidths:
     """What is known of the columns; the vertices of a graph are each other's columns."""
     if purpose == "cuts":
         if guarantee.unit != "edge" or schema is not None or columns is not None or rows is None or distance is None:
@@ -278,7 +278,7 @@ def _domain(
                 "and neither schema nor columns"
             )
         check.whole(2, rows=rows)
-        return Domain.flags_of(rows)
+        return ColumnWidths.flags_of(rows)
     if guarantee.unit == "edge":
         raise ParameterError(f"unit='edge' protects a graph, whose purpose is 'cuts', got purpose={purpose!r}")
     if (schema is None) == (columns is None):
@@ -287,20 +287,20 @@ def _domain(
         raise ParameterError(
             f"a plan for purpose={purpose!r} needs the number of records (rows): its error falls with it"
         )
-    return Domain.flags_of(columns or 0) if schema is None else Domain.of(schema)
+    return ColumnWidths.flags_of(columns or 0) if schema is None else ColumnWidths.of(schema)
 
 
-def _typical(domain: Domain, purpose: Purpose) -> float:
-    squared = domain.squared_typical
-    return math.sqrt(squared / (2 * domain.dim) if purpose in ("covariance", "learning") else squared)
+def _typical(widths: ColumnWidths, purpose: Purpose) -> float:
+    squared = widths.squared_typical
+    return math.sqrt(squared / (2 * widths.dim) if purpose in ("covariance", "learning") else squared)
 
 
-def _options(request: Request) -> Iterator[Option]:
+def _options(request: PlanRequest) -> Iterator[Option]:
     """The options with projections that are drawn now where they are small enough, and their own sensitivities."""
     return (per_record.drawn(option, request) for option in _typical_options(request))
 
 
-def _typical_options(request: Request) -> Iterator[Option]:
+def _typical_options(request: PlanRequest) -> Iterator[Option]:
     if request.purpose in _SUMMED:
         yield from sums.cuts(request) if request.purpose == "cuts" else sums.covariances(request)
         return
@@ -325,10 +325,10 @@ def advice(draft: Plan) -> Iterator[str]:
         yield "or release what is summed over records (synthetic data, a covariance): its noise does not grow with rows"
 
 
-def _smaller_change(request: Request) -> Iterator[str]:
+def _smaller_change(request: PlanRequest) -> Iterator[str]:
     """A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good."""
     stated = request.guarantee.allowed_change
-    kind, radius = (stated.kind, stated.radius) if stated.radius is not None else ("l1", request.domain.total)
+    kind, radius = (stated.kind, stated.radius) if stated.radius is not None else ("l1", request.widths.total)
 
     def ball(scale: float) -> Guarantee:
         return replace(request.guarantee, change=Change(kind, radius / scale))
@@ -343,7 +343,7 @@ def _smaller_change(request: Request) -> Iterator[str]:
             )
 
 
-def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float | None:
+def _needed(request: PlanRequest, guarantee: Callable[[float], Guarantee]) -> float | None:
     """The least factor (to 5%) at which some option has the good relative error, or None below a million."""
 
     def good(scale: float) -> bool:
@@ -361,7 +361,7 @@ def _needed(request: Request, guarantee: Callable[[float], Guarantee]) -> float 
     return high
 
 
-def _quick(request: Request) -> Iterator[Option]:
+def _quick(request: PlanRequest) -> Iterator[Option]:
     """Enough options to know what is possible."""
     if request.purpose in _SUMMED:
         yield from _options(request)

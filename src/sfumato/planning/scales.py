@@ -17,7 +17,7 @@ import scipy
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats
-from sfumato.planning.option import Option, Request
+from sfumato.planning.option import Option, PlanRequest
 from sfumato.planning.per_record import quick_sketch
 from sfumato.planning.planner import Plan, plan
 
@@ -96,10 +96,10 @@ def _sketch(made: Plan) -> Option:
     return next(option for option in made.options if option.name == "sketch")
 
 
-def _split(draft: ScalesPlan, requests: list[Request]) -> tuple[Option, ...]:
+def _split(draft: ScalesPlan, requests: list[PlanRequest]) -> tuple[Option, ...]:
     """The shares of the budget at which the largest regret is least."""
 
-    def part(request: Request, share: float) -> Option:
+    def part(request: PlanRequest, share: float) -> Option:
         whole = request.guarantee
         portion = replace(whole, epsilon=whole.epsilon * share, delta=whole.delta / len(requests))
         return quick_sketch(replace(request, guarantee=portion))

@@ -17,7 +17,7 @@ from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.planning import covariance_options, cut_options, forecast, per_record
 from sfumato.planning.covariance_options import Setting
 from sfumato.planning.cut_options import CutQuestion
-from sfumato.planning.option import Option, Request
+from sfumato.planning.option import Option, PlanRequest
 from sfumato.privacy.guarantee import Guarantee
 
 _SKETCH_ROWS = (15, 30, 60, 119, 240, 473, 1000, 2000, 4239)
@@ -51,12 +51,12 @@ class SpreadErrors:
         return math.nan
 
 
-def covariances(request: Request) -> Iterator[Option]:
+def covariances(request: PlanRequest) -> Iterator[Option]:
     """Noise on the second moment, a sketch of it, and noise on every record; as if all columns were equally wide."""
     yield from _input_noise(request)
     guarantee, records = replace(request.guarantee, projection="fixed"), request.rows
     assert records is not None
-    columns, longest = request.domain.dim, request.domain.length / 2
+    columns, longest = request.widths.dim, request.widths.length / 2
     if request.schema is not None and request.schema.norm_bound is not None:
         longest = min(2 * longest, request.schema.norm_bound)  # about the origin then, not the middle
     setting = Setting(records=records, columns=columns, guarantee=guarantee, variance=0.0, longest=longest)
@@ -91,14 +91,14 @@ def _covariance(recipe: Covariance, guarantee: Guarantee, dimension: int, errors
     )
 
 
-def _input_noise(request: Request) -> Iterator[Option]:
+def _input_noise(request: PlanRequest) -> Iterator[Option]:
     """Sketches without projection, whose noise averages out over the records."""
     if request.guarantee.neighbours != "replace" or request.rows is None:
         return
     whole = replace(request, guarantee=replace(request.guarantee, projection="fixed"), purpose="distances")
     for option in per_record.sketches(whole):
         if option.family == "identity" and isinstance(option.errors, per_record.SketchErrors):
-            yield replace(option, errors=SpreadErrors(law=option.errors.law, rows=request.rows))
+            yield replace(option, errors=SpreadErrors(law=option.errors.law.noise, rows=request.rows))
 
 
 # ---- cuts -----------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class CutErrors:
         return math.nan
 
 
-def cuts(request: Request) -> Iterator[Option]:
+def cuts(request: PlanRequest) -> Iterator[Option]:
     """A sketch of the graph at its best number of rows, and noise or responses on all pairs while they fit."""
     assert request.rows is not None
     vertices, guarantee = request.rows, request.guarantee
@@ -147,7 +147,7 @@ def cuts(request: Request) -> Iterator[Option]:
             yield _option(name, noise, recipe, pairs, guarantee, replace(draft, pair_variance=one))
 
 
-def _sketch(request: Request, draft: CutErrors) -> Option:
+def _sketch(request: PlanRequest, draft: CutErrors) -> Option:
     guarantee, vertices = request.guarantee, draft.vertices
 
     def errors(rows: int) -> CutErrors:
@@ -174,7 +174,7 @@ def _option(name: str, noise: str, recipe: Recipe, numbers: int, guarantee: Guar
     )
 
 
-def advice(options: tuple[Option, ...], request: Request) -> Iterator[str]:
+def advice(options: tuple[Option, ...], request: PlanRequest) -> Iterator[str]:
     """Where the sketch beats noise on pairs, and what a small graph would need."""
     sketch = next((o.errors for o in options if isinstance(o.errors, CutErrors) and o.errors.rows), None)
     if sketch is None:

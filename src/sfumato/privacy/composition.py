@@ -32,9 +32,8 @@ from sfumato.privacy import calibration, pld
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss, Pure, Response
 from sfumato.privacy.stored_losses import Tabulated, group_delta, grouped
 
-Bound = Literal["basic", "advanced", "gaussian", "tight"]
-Composition = Bound
-_BOUNDS: dict[Composition, tuple[Bound, ...]] = {
+Composition = Literal["basic", "advanced", "gaussian", "tight"]
+_BOUNDS: dict[Composition, tuple[Composition, ...]] = {
     "tight": ("basic", "advanced", "tight"),
     "gaussian": ("gaussian",),
     "advanced": ("advanced",),
@@ -75,11 +74,11 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class TotalEpsilon:
     """What was spent: an epsilon at the delta that was asked for, and the bound that says so."""
 
     epsilon: float
-    bound: Bound
+    bound: Composition
 
 
 class Book:
@@ -107,15 +106,17 @@ class Book:
             return mu < math.inf and left > 0 and Gaussian(mu, 1.0).delta(epsilon) <= left
         return "tight" in bounds and self._tight().delta(epsilon) <= delta
 
-    def total(self, delta: float) -> Total:
+    def total(self, delta: float) -> TotalEpsilon:
         """The least epsilon at this delta by a bound that may be used here; infinite where none gives one."""
         return min(self.totals(delta), key=lambda total: total.epsilon)
 
-    def totals(self, delta: float) -> list[Total]:
+    def totals(self, delta: float) -> list[TotalEpsilon]:
         """The epsilon at this delta by every bound that may be used here."""
-        return [Total(self._by(bound, delta) if self.charges else 0.0, bound) for bound in _BOUNDS[self.composition]]
+        return [
+            TotalEpsilon(self._by(bound, delta) if self.charges else 0.0, bound) for bound in _BOUNDS[self.composition]
+        ]
 
-    def _by(self, bound: Bound, delta: float) -> float:
+    def _by(self, bound: Composition, delta: float) -> float:
         if bound == "basic":
             return self._basic(delta)
         if bound == "advanced":
@@ -268,6 +269,6 @@ def rounded_down(value: float) -> float:
     return float(math.floor(value * 10**places) / 10**places)
 
 
-def worst(books: Sequence[Book], delta: float) -> Total:
+def worst(books: Sequence[Book], delta: float) -> TotalEpsilon:
     """The largest of several books: disjoint parts of the data, of which one unit is in one only."""
     return max((book.total(delta) for book in books), key=lambda total: total.epsilon)

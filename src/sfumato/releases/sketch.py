@@ -16,7 +16,7 @@ from sfumato.estimation import neighbours, sketches
 from sfumato.estimation.neighbours import Clusters
 from sfumato.fileformat.manifest import SketchManifest
 from sfumato.intervals.estimate import Estimate
-from sfumato.intervals.moments import Geometry, NoiseLaw, distance_variance
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
 from sfumato.tables.sources import open_table
@@ -45,6 +45,11 @@ class SketchRelease(Release):
         facts = self.manifest["projection"]
         return Geometry(facts["family"], facts["dim_in"], facts["dim_out"])
 
+    @property
+    def law(self) -> SketchLaw:
+        """What is random about each released row: the noise and the projection."""
+        return SketchLaw(self.noise, self.geometry)
+
     def array(self) -> Floats:
         """The released numbers, one row per record."""
         return self.columns.T
@@ -66,12 +71,12 @@ class SketchRelease(Release):
     def distance(self, i: int, j: int) -> Estimate:
         """Squared distance between two records."""
         (a,), (b,) = self._rows(i), self._rows(j)
-        return sketches.squared_distance(a, b, self.noise, self.geometry)
+        return sketches.squared_distance(a, b, self.law)
 
     def distances(self, first: Index, second: Index) -> Estimate:
         """Squared distances between records, pairwise in step."""
         a, b = self._images(first, second)
-        return sketches.squared_distance(a, b, self.noise, self.geometry)
+        return sketches.squared_distance(a, b, self.law)
 
     def distances_to(self, records: Index, public_rows: Any) -> Estimate:
         """Squared distances of records to public rows, in step; one public row serves for all."""
@@ -81,7 +86,7 @@ class SketchRelease(Release):
             raise ParameterError(
                 f"records and public_rows must have the same length, got {len(mine)} and {len(theirs)}"
             )
-        return sketches.squared_distance_to_public(mine, theirs, self.noise, self.geometry)
+        return sketches.squared_distance_to_public(mine, theirs, self.law)
 
     def attribute_distance(self, records: Index, attributes: Mapping[str, float]) -> Estimate:
         """Squared distance of records to a public vector given by a few encoded columns; all others are 0.
@@ -97,39 +102,39 @@ class SketchRelease(Release):
             vector[encoding.names.index(name)] = value * encoding.weights[encoding.names.index(name)]
         mine = self._rows(records)
         theirs = np.broadcast_to(self._project(vector), mine.shape)
-        return sketches.squared_distance_to_public(mine, theirs, self.noise, self.geometry)
+        return sketches.squared_distance_to_public(mine, theirs, self.law)
 
     def inner_product(self, first: Index, second: Index) -> Estimate:
         """Inner products of records, pairwise in step; a record with itself has bias, so use ``norm`` there."""
         a, b = self._images(first, second)
-        return sketches.inner_product(a, b, self.noise, self.geometry)
+        return sketches.inner_product(a, b, self.law)
 
     def norm(self, records: Index) -> Estimate:
         """Squared lengths of records."""
-        return sketches.squared_norm(self._rows(records), self.noise, self.geometry)
+        return sketches.squared_norm(self._rows(records), self.law)
 
     def cosine(self, first: Index, second: Index) -> Estimate:
         """Cosine similarities of records, pairwise in step."""
         a, b = self._images(first, second)
-        return sketches.cosine(a, b, self.noise, self.geometry)
+        return sketches.cosine(a, b, self.law)
 
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ; for schemas of flags of weight 1."""
         self._check_flags()
         self._check_whole()
         a, b = self._images(first, second)
-        return sketches.hamming(a, b, self.noise, self.geometry)
+        return sketches.hamming(a, b, self.law)
 
     def jaccard(self, first: Index, second: Index) -> Estimate:
         """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
         self._check_flags()
         self._check_whole()
         a, b = self._images(first, second)
-        return sketches.jaccard(a, b, self.noise, self.geometry)
+        return sketches.jaccard(a, b, self.law)
 
     def error_at(self, squared: ArrayLike) -> Floats:
         """The standard error of an estimated squared distance where this is the true one."""
-        return np.asarray(np.sqrt(distance_variance(np.asarray(squared, np.float64), self.noise, self.geometry)))
+        return np.asarray(np.sqrt(self.law.distance_variance(np.asarray(squared, np.float64))))
 
     def nearest(self, record: Index, k: int = 10) -> Nearest:
         """The k records that look nearest to one, with estimates of their squared distances; a row for each of many."""
@@ -137,7 +142,7 @@ class SketchRelease(Release):
         found = neighbours.nearest(self.array(), rows, k, self.noise).indices
         apart = self.array()[found] - self.array()[rows][:, None]
         found, apart = (found, apart) if np.ndim(record) else (found[0], apart[0])
-        return Nearest.among(self.rows - 1, found, sketches._length(apart, self.noise, self.geometry, 2))
+        return Nearest.among(self.rows - 1, found, sketches.squared_length(apart, self.law, 2))
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means in the released space."""

@@ -69,7 +69,7 @@ def over_dimension(plan: Plan) -> Plot | None:
     None where a plan has no sketch of records, or only one dimension to choose from.
     """
     best = next((option for option in plan.options if option.family), None)
-    if best is None or not plan.curves() or plan.request.domain.dim == 1:
+    if best is None or not plan.curves() or plan.request.widths.dim == 1:
         return None
     traces = _families(plan, best)
     if not traces:
@@ -101,7 +101,7 @@ def _families(plan: Plan, best: Option) -> tuple[Trace, ...]:
     found: list[tuple[bool, float, str, tuple[tuple[float, float], ...]]] = []
     for curve in per_record.curves(request):
         kept = np.unique(np.geomspace(1, len(curve.shapes), _POINTS).astype(int)) - 1
-        tried = [per_record.option_at(request, curve.guarantee, curve.errors[i], curve.shapes[i]) for i in kept]
+        tried = [per_record.option_at(request, curve.guarantee, curve.errors[i]) for i in kept]
         points = positive_points((o.dimension, shown_error(plan, o)) for o in tried)
         other = (tried[0].family, tried[0].noise) != (beside.family, beside.noise)
         if points:

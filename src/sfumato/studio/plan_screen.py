@@ -104,7 +104,7 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
     )
     if k is not None:
         check.whole(1, k=k)
-        check.between(1, request.domain.dim, k=k)
+        check.between(1, request.widths.dim, k=k)
     made = planner.outline(replace(request, dimension=k), assumed=distance is None)
     best = _best_by_epsilon(replace(request, guarantee=replace(request.guarantee, epsilon=1.0)))
     return PlanView(made, _over_k(made), _over_epsilon(made, best), _advice(made, best))
@@ -124,7 +124,7 @@ def _over_k(made: Plan) -> Plot | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _best_by_epsilon(request: option.Request) -> tuple[tuple[float, float], ...]:
+def _best_by_epsilon(request: option.PlanRequest) -> tuple[tuple[float, float], ...]:
     """The best error at each epsilon, at any k; depends on neither control, so it is found once."""
     found = []
     for epsilon in _EPSILONS:
@@ -222,7 +222,7 @@ def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
     words = told["answer"].plan.verdict if told["answer"] else told["wrong"]
     plan: Plan | None = told["answer"].plan if told["answer"] else None
     sketch = None if plan is None else next((o.dimension for o in plan.options if o.family), None)
-    largest = None if plan is None else plan.request.domain.dim
+    largest = None if plan is None else plan.request.widths.dim
     html = render(studio, "plan_answer.html", fields=fields, **told)
     return JSONResponse({"html": html, "words": words, "largest": largest, "k": sketch})
 
