@@ -16,6 +16,7 @@ from sfumato.mechanisms.responses import response_loss
 from sfumato.planning import covariance_options, cut_options
 from sfumato.privacy import attack_bounds
 from sfumato.privacy.calibration import least_level
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.privacy.profiles import folded_sum_tail
 
@@ -79,10 +80,10 @@ def graphs() -> None:
     for rows in ROWS:
         line = f"  r = {rows:4}"
         for epsilon in EPSILONS:
-            exact = _three(cut_options.sketch_ridge(10**12, rows, epsilon, 1e-6))
+            exact = _three(cut_options.sketch_ridge(10**12, rows, Guarantee(epsilon=epsilon, delta=1e-6, unit="edge")))
             line += f"   epsilon {epsilon:g}: {exact} ({graph_ridge(rows, epsilon, 1e-6):.0f})"
         print(line)
-    w = cut_options.sketch_ridge(10**12, 119, 1.0, 1e-6)
+    w = cut_options.sketch_ridge(10**12, 119, Guarantee(epsilon=1.0, delta=1e-6, unit="edge"))
     over = w / math.sqrt(119)
     side = (1 - math.sqrt(1 - 4 / over**2)) / 2
     print(
@@ -104,6 +105,10 @@ def responses() -> None:
     print(f"Randomized response, 300 flags of a record, (1, 1e-6): epsilon {1 / level:.5f} each; pure {1 / 300:.5f}")
 
 
+def _counted(epsilon: float) -> Guarantee:
+    return Guarantee(epsilon=epsilon, delta=1e-6, neighbours="add-remove")
+
+
 def covariances() -> None:
     """What the anchor costs, and ridges of sketches."""
     print("Covariances: a constant of R/2 beside each row")
@@ -112,12 +117,12 @@ def covariances() -> None:
     apart = math.sqrt((2 + 8 * 0.5**2) / (2 * square**2))
     print(f"{apart:.2f} times; noise for the centred scatter {4 / square:.1f} times")
     for rows in ROWS:
-        plain, centred = (covariance_options.ridge(rows, 1.0, 1e-6, centred=c) for c in (False, True))
-        counted = covariance_options.ridge(rows, 0.98, 1e-6, centred=False) / plain - 1
+        plain, centred = (covariance_options.ridge(rows, _counted(1.0), centred=c) for c in (False, True))
+        counted = covariance_options.ridge(rows, _counted(0.98), centred=False) / plain - 1
         line = f"  sketch of {rows:4} rows, (1, 1e-6): w^2 {_three(plain)}, centred {_three(centred)}"
         print(f"{line}, error at variance 0 {math.sqrt(2 / rows) * plain:.2f}, {counted:.1%} more with the count")
     least = least_level(lambda x: covariance_options._sketch_loss(473, "replace", x), 1.0, 1e-6)
-    quick = covariance_options.ridge(473, 1.0, 1e-6, neighbours="replace", centred=False)
+    quick = covariance_options.ridge(473, Guarantee(epsilon=1.0, delta=1e-6), centred=False)
     print(f"  sketch of 473 rows, replace: w^2 {quick:.3f}, least {least:.3f}")
 
 

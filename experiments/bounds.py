@@ -23,6 +23,7 @@ from sfumato.tables.schema import Schema
 
 Floats = NDArray[np.float64]
 EPSILON, DELTA = 1.0, 1e-6
+EDGES = Guarantee(epsilon=EPSILON, delta=DELTA, unit="edge")
 TARGETS = ((0.5, 0.05), (0.25, 0.05))  # eta, nu
 
 
@@ -103,14 +104,14 @@ def cuts(setting: Setting) -> Iterator[Part]:
 
 
 def _ridges(n: int, rows: int) -> tuple[float, float]:
-    return cut_options.sketch_ridge(n, rows, EPSILON, DELTA), published_constants.graph_ridge(rows, EPSILON, DELTA)
+    return cut_options.sketch_ridge(n, rows, EDGES), published_constants.graph_ridge(rows, EPSILON, DELTA)
 
 
 def _cut_errors(case: graphs.Case, sets: Floats, rows: int, luck: tuple[Setting, int]) -> Floats:
     setting, repeats = luck
     secrets, truths = setting.secrets(f"rows {rows}"), case.cuts(sets)
     promise, recipe = (
-        Guarantee(epsilon=EPSILON, delta=DELTA, unit="edge"),
+        EDGES,
         GraphSketch(rows=rows, vertices=case.graph.vertices),
     )
     made = (
@@ -134,7 +135,7 @@ def covariances(setting: Setting) -> Iterator[Part]:
     found, schema = [], Schema(tuple(Real(f"c{j}", 0.0, 1.0) for j in range(64)), norm="l2", norm_bound=norm)
     for eta, nu in TARGETS:
         count = rows_for(eta, nu)
-        ridge = norm**2 * covariance_options.ridge(count, EPSILON, DELTA, neighbours="replace", centred=True)
+        ridge = norm**2 * covariance_options.ridge(count, Guarantee(epsilon=EPSILON, delta=DELTA), centred=True)
         theirs = norm**2 * published_covariance_ridge(count, EPSILON, DELTA)
         secrets, errors = setting.secrets(f"covariance {count}"), []
         for _ in range(repeats):
@@ -190,7 +191,7 @@ def _draw(setting: Setting, rows: int, lines: list[list[float | Measured]]) -> N
         n, sides = 100_000, np.unique(np.logspace(0, math.log10(50_000), 40).astype(int))
         pairs = sides * (n - sides)
         for w, name, colour in zip(
-            (published_constants.graph_ridge(rows, EPSILON, DELTA), cut_options.sketch_ridge(n, rows, EPSILON, DELTA)),
+            (published_constants.graph_ridge(rows, EPSILON, DELTA), cut_options.sketch_ridge(n, rows, EDGES)),
             ("sketch, published w", "sketch, exact w"),
             ("#8e5ea2", "#1b6ca8"),
             strict=True,

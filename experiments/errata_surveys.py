@@ -22,6 +22,11 @@ from sfumato.privacy.losses import ChiSquare, Gaussian, Responses
 
 DELTA = 1e-6
 
+
+def _edges(epsilon: float) -> Guarantee:
+    return Guarantee(epsilon=epsilon, delta=DELTA, unit="edge")
+
+
 # ---- Blocki ---------------------------------------------------------------------------------------------------------
 
 
@@ -31,7 +36,7 @@ def ridge(_: Setting) -> Iterator[Part]:
     for count in (119, 473, 4239):
         for epsilon in (0.1, 1.0, 4.0):
             theirs = published_constants.graph_ridge(count, epsilon, DELTA)
-            ours = cut_options.sketch_ridge(10**12, count, epsilon, DELTA)
+            ours = cut_options.sketch_ridge(10**12, count, _edges(epsilon))
             spent = least_epsilon(ChiSquare(rows=count, ratio=2 / theirs), DELTA)
             rows.append([count, epsilon, theirs, ours, spent])
     header = ("rows", "claimed epsilon", "published w", "exact w", "epsilon that the published w costs")
@@ -55,10 +60,10 @@ def half(setting: Setting) -> Iterator[Part]:
     """Cuts from the printed estimate and from the mean over rows."""
     case, count = graphs.generated(vertices=200, blocks=2), 119
     side = (np.arange(200) < 100).astype(float)
-    truth, weight = float(case.cuts(side[None])[0]), cut_options.sketch_ridge(200, count, 4.0, DELTA)
+    truth, weight = float(case.cuts(side[None])[0]), cut_options.sketch_ridge(200, count, _edges(4.0))
     mixed = float(cuts.mixed(truth, 100 * 100, vertices=200, weight=weight))
     secrets, printed = setting.secrets("half"), []
-    promise = Guarantee(epsilon=4.0, delta=DELTA, unit="edge")
+    promise = _edges(4.0)
     for _ in range(50):
         recipe = GraphSketch(rows=count, vertices=200)
         made = release(case.edges, schema=None, mechanism=recipe, guarantee=promise, secret=next(secrets))
@@ -119,7 +124,7 @@ def additive(_: Setting) -> Iterator[Part]:
         count = math.ceil(8 * math.log(2 / nu) / eta**2)
         w = published_constants.graph_ridge(count, 1.0, DELTA)
         printed = math.sqrt(math.log(1 / DELTA) * math.log(1 / nu))
-        exact = cut_options.sketch_ridge(n, count, 1.0, DELTA)
+        exact = cut_options.sketch_ridge(n, count, _edges(1.0))
         rows.append([eta, nu, eta, printed, eta * w * (n - 1) / (n - w), eta * exact * (n - 1) / (n - exact)])
     header = ("eta", "nu", "s eta", "s sqrt(ln 1/delta ln 1/nu)/epsilon", "true, published w", "true, exact w")
     yield Table("additive error, s = 1", header, rows)
@@ -140,7 +145,7 @@ ADDITIVE = Erratum(
 
 def multiplicative(_: Setting) -> Iterator[Part]:
     """The standard deviation of a cut of a sketch against its weight."""
-    n, rows, w = 100_000, [], cut_options.sketch_ridge(100_000, 119, 1.0, DELTA)
+    n, rows, w = 100_000, [], cut_options.sketch_ridge(100_000, 119, _edges(1.0))
     for cut in (0.0, 1e5, 1e6, 1e7):
         sketch = math.sqrt(float(cuts.sketch_variance(cut, n * n / 4, vertices=n, weight=w, rows=119)))
         pairs = math.sqrt(float(cuts.pair_variance(n * n / 4, cuts.response_noise(1.0))))

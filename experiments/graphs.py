@@ -319,7 +319,7 @@ def ridges(_: Setting) -> Iterator[Part]:
     for count in (119, 473, 4239):
         for epsilon in (0.1, 1.0, 4.0):
             theirs = published_constants.graph_ridge(count, epsilon, DELTA)
-            ours = cut_options.sketch_ridge(10**12, count, epsilon, DELTA)
+            ours = cut_options.sketch_ridge(10**12, count, _promise(epsilon))
             rows.append([count, epsilon, theirs, ours, theirs / ours])
     header = ("rows", "epsilon", "published w", "exact w", "published / exact")
     yield Table("ridge", header, rows, {"epsilon": "g", "published w": ".0f", "exact w": ".1f"})
@@ -338,7 +338,7 @@ def run(setting: Setting) -> Iterator[Part]:
     results, facts = [], []
     for case in cases(setting.data, names):
         n = case.graph.vertices
-        shares = [1 - cut_options.sketch_ridge(n, ROWS, epsilon, DELTA) / n for epsilon in (0.1, 1.0)]
+        shares = [1 - cut_options.sketch_ridge(n, ROWS, _promise(epsilon)) / n for epsilon in (0.1, 1.0)]
         facts.append([case.name, n, case.graph.steps.size, case.source, *shares])
         results.append((case, scores(case, epsilons, repeats, setting.secrets(case.name))))
     shown = ("share in a sketch, epsilon 0.1", "epsilon 1")

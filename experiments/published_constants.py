@@ -7,8 +7,7 @@ import math
 
 from sfumato import check
 from sfumato.audit.trials import Trial, fresh_rows
-from sfumato.intervals import moments
-from sfumato.intervals.moments import Geometry, NoiseLaw
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.privacy.guarantee import Change, Guarantee
 
 
@@ -21,7 +20,7 @@ def projection_error(distance: float, *, columns: int, rows: int, epsilon: float
     """The standard error of Kenthapadi et al.'s own projection: gaussian P, Lemma 2's noise at delta = 1/n."""
     check.whole(2, rows=rows)
     noise = NoiseLaw("gaussian", 4 / epsilon * math.sqrt(math.log(rows)))
-    return math.sqrt(moments.distance_variance(distance**2, noise, Geometry("gaussian", columns, dimension)))
+    return math.sqrt(SketchLaw(noise, Geometry("gaussian", columns, dimension)).distance_variance(distance**2))
 
 
 def gaussian_epsilon(scale: float, delta: float) -> float:

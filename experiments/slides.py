@@ -213,7 +213,7 @@ def differences(setting: Setting) -> Iterator[Part]:
     repeats, rows = setting.often(12, 6), digits()
     yield DIFFERENCES.format(repeats=repeats)
     scatter = np.linalg.eigvalsh(rows.T @ rows)
-    ridge = covariance_options.ridge(ROWS, EPSILON, DELTA, neighbours="replace", centred=False)
+    ridge = covariance_options.ridge(ROWS, Guarantee(epsilon=EPSILON, delta=DELTA), centred=False)
     bare = ChiSquare(rows=ROWS, ratio=1 / max(float(scatter[0]), 1e-9), neighbours="add-remove").delta(EPSILON)
     table: list[list[Cell]] = [
         ["noise addition", "noise on each number, one record (R = 2)", _noise(2.0), 0.0],

@@ -42,6 +42,10 @@ SETS = np.array([np.arange(N) < 15, np.arange(N) == 3, np.arange(N) % 2 == 0, np
 CUTS = np.einsum("qi,ij,qj->q", SETS, LAPLACIAN, SETS)
 
 
+def edges(epsilon, delta=1e-6):
+    return sf.Guarantee(epsilon=epsilon, delta=delta, unit="edge")
+
+
 def make(kind, seed, promise=PROMISE):
     return sf.release(EDGES, schema=None, mechanism=RECIPES[kind], guarantee=promise, secret=Secret.for_testing(seed))
 
@@ -316,58 +320,58 @@ def test_forged_manifests_of_graphs_are_refused(kind, place, value, tmp_path):
 def test_the_exact_ridge_is_a_small_part_of_the_published_one(rows, published, epsilon):
     asked = graph_ridge(rows, epsilon, 1e-6)
     assert asked == pytest.approx(published / epsilon, rel=1e-4)
-    assert 55 <= round(asked / cut_options.sketch_ridge(10**12, rows, epsilon, 1e-6)) <= 96
+    assert 55 <= round(asked / cut_options.sketch_ridge(10**12, rows, edges(epsilon))) <= 96
 
 
 def test_forecasts_are_what_releases_have():
     question = CutQuestion(vertices=N, side=15, weight=float(CUTS[0]))
     ridge = make("sketch", 1).manifest["mechanism"]["ridge"]
-    assert cut_options.sketch_ridge(N, 60, 1.0, 1e-3) == pytest.approx(ridge, rel=1e-9)
+    assert cut_options.sketch_ridge(N, 60, edges(1.0, 1e-3)) == pytest.approx(ridge, rel=1e-9)
     stated = {"GraphSketch": "sketch", "EdgeNoise": "laplace", "EdgeResponse": "response"}
-    for forecast in rank(question, 60, 1.0, 1e-3):
+    for forecast in rank(question, 60, edges(1.0, 1e-3)):
         kind = stated[forecast.mechanism]
         assert forecast.standard_error == pytest.approx(math.sqrt(predicted(kind, make(kind, 1))[0]), rel=1e-9)
 
 
 def test_the_ranking_follows_the_size_of_the_cut():
     """docs/mathematics.md: noise on pairs wins balanced cuts, the sketch cuts of few vertices and large graphs."""
-    balanced = rank(CutQuestion(vertices=4000, side=2000, weight=20_000), 119, 1.0, 1e-6)
+    balanced = rank(CutQuestion(vertices=4000, side=2000, weight=20_000), 119, edges(1.0))
     order = [f.mechanism for f in balanced]
     assert order == ["EdgeResponse", "EdgeNoise", "GraphSketch"]
     errors = {f.mechanism: f.standard_error for f in balanced}
     assert 3.3 < errors["GraphSketch"] / errors["EdgeNoise"] < 4.5
     assert errors["EdgeNoise"] == pytest.approx(2000 * math.sqrt(2), rel=1e-5)
-    single = rank(CutQuestion(vertices=4000, side=1, weight=40), 119, 1.0, 1e-6)
+    single = rank(CutQuestion(vertices=4000, side=1, weight=40), 119, edges(1.0))
     assert single[0].mechanism == "GraphSketch"
-    large = rank(CutQuestion(vertices=10**6, side=5 * 10**5, weight=10**6), 119, 1.0, 1e-6)
+    large = rank(CutQuestion(vertices=10**6, side=5 * 10**5, weight=10**6), 119, edges(1.0))
     assert [f.possible for f in large] == [True, False, False]
     assert large[0].numbers == 119 * 10**6
 
 
 def test_the_verdict_on_small_graphs_says_what_would_do():
-    poor = small_graph(40, 119, 1.0, 1e-6)
-    assert poor.share == pytest.approx(1 - cut_options.sketch_ridge(40, 119, 1.0, 1e-6) / 40)
+    poor = small_graph(40, 119, edges(1.0))
+    assert poor.share == pytest.approx(1 - cut_options.sketch_ridge(40, 119, edges(1.0)) / 40)
     assert not poor.enough
     assert poor.floor == pytest.approx(math.sqrt(2 / 119) * 39 * (1 / poor.share - 1))
-    assert small_graph(poor.vertices, 119, 1.0, 1e-6).share == pytest.approx(0.5, abs=0.01)
-    assert small_graph(poor.vertices, 119, 1.0, 1e-6).enough
-    assert small_graph(40, 119, poor.epsilon * 1.0001, 1e-6).enough
-    assert not small_graph(40, 119, poor.epsilon * 0.999, 1e-6).enough
-    assert small_graph(40, poor.rows, 1.0, 1e-6).enough
-    assert not small_graph(40, poor.rows + 1, 1.0, 1e-6).enough
+    assert small_graph(poor.vertices, 119, edges(1.0)).share == pytest.approx(0.5, abs=0.01)
+    assert small_graph(poor.vertices, 119, edges(1.0)).enough
+    assert small_graph(40, 119, edges(poor.epsilon * 1.0001)).enough
+    assert not small_graph(40, 119, edges(poor.epsilon * 0.999)).enough
+    assert small_graph(40, poor.rows, edges(1.0)).enough
+    assert not small_graph(40, poor.rows + 1, edges(1.0)).enough
     for part in (f"{poor.share:.1%}", f"{poor.rows} rows", f"{poor.vertices} vertices"):
         assert part in poor.describe()
-    hopeless = small_graph(10, 119, 0.01, 1e-6)
+    hopeless = small_graph(10, 119, edges(0.01))
     assert hopeless.rows is None
     assert "rows" not in hopeless.describe()
-    assert "too little" not in small_graph(10**5, 119, 1.0, 1e-6).describe()
+    assert "too little" not in small_graph(10**5, 119, edges(1.0)).describe()
 
 
 @given(st.integers(2, 10**6), st.integers(1, 500), st.floats(0.1, 5.0), st.floats(1e-9, 1e-2))
 def test_ridges_stay_below_the_number_of_vertices_and_fall_with_epsilon(vertices, rows, epsilon, delta):
-    weight = cut_options.sketch_ridge(vertices, rows, epsilon, delta)
+    weight = cut_options.sketch_ridge(vertices, rows, edges(epsilon, delta))
     assert 0 < weight < vertices
-    assert cut_options.sketch_ridge(vertices, rows, 1.5 * epsilon, delta) < weight
+    assert cut_options.sketch_ridge(vertices, rows, edges(1.5 * epsilon, delta)) < weight
 
 
 @pytest.mark.parametrize("wrong", [{"side": 0}, {"side": 10}, {"weight": -1.0}, {"weight": 22.0}, {"vertices": 1}])

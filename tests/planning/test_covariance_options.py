@@ -14,8 +14,9 @@ PROMISE = Guarantee(epsilon=1.0, delta=1e-6, neighbours="add-remove")
 
 @pytest.mark.parametrize(("rows", "plain", "centred"), [(119, 38.2, 153), (473, 70.5, 282), (4239, 200, 800)])
 def test_ridges_are_those_of_the_table(rows, plain, centred):
-    assert covariance_options.ridge(rows, 1.0, 1e-6, centred=False) == pytest.approx(plain, rel=2e-3)
-    assert covariance_options.ridge(rows, 1.0, 1e-6, centred=True) == pytest.approx(centred, rel=2e-3)
+    promise = Guarantee(epsilon=1.0, delta=1e-6, neighbours="add-remove")
+    assert covariance_options.ridge(rows, promise, centred=False) == pytest.approx(plain, rel=2e-3)
+    assert covariance_options.ridge(rows, promise, centred=True) == pytest.approx(centred, rel=2e-3)
 
 
 def setting(**fields):

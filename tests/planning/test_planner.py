@@ -275,9 +275,10 @@ def test_sums_beat_noise_on_every_record_for_learning():
 
 
 def test_replacing_in_a_gaussian_sketch_has_the_tabled_ridge():
-    assert forecast.ridge_level(119, 1.0, 1e-6, replace=True) == pytest.approx(47.1, abs=0.05)
-    assert forecast.ridge_level(473, 1.0, 1e-6, replace=True) == pytest.approx(92.2, abs=0.05)
-    assert forecast.ridge_level(119, 1.0, 1e-6, replace=False) == pytest.approx(38.2, abs=0.05)
+    replaced = Guarantee(epsilon=1.0, delta=1e-6)
+    assert forecast.ridge_level(119, replaced) == pytest.approx(47.1, abs=0.05)
+    assert forecast.ridge_level(473, replaced) == pytest.approx(92.2, abs=0.05)
+    assert forecast.ridge_level(119, replace(replaced, neighbours="add-remove")) == pytest.approx(38.2, abs=0.05)
 
 
 @pytest.mark.parametrize("norm", [None, "l2"])

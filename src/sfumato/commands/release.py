@@ -411,9 +411,10 @@ def _warn_of_leftovers(out: str) -> None:
 def _seen(made: "Manifest") -> "Verdict":
     """What is left of a graph in its sketch, and what would show more."""
     from sfumato.planning import cut_options
+    from sfumato.privacy.guarantee import Guarantee
 
-    promise = made["guarantee"]
-    return cut_options.small_graph(made["rows"], made["mechanism"]["rows"], promise["epsilon"], promise["delta"])
+    promise = Guarantee(epsilon=made["guarantee"]["epsilon"], delta=made["guarantee"]["delta"], unit="edge")
+    return cut_options.small_graph(made["rows"], made["mechanism"]["rows"], promise)
 
 
 def _quote(options: Any, terms: dict[str, Any]) -> None:

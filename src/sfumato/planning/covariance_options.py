@@ -1,16 +1,20 @@
-"""How well each way of releasing a covariance will do, before any data: standard errors of a variance, and a ranking.
+"""Options that publish a covariance: how well each way of releasing one will do, before any data is read.
 
-The setting is a cube of equal columns whose corners are at the distance R from its centre, and a direction that leans
-on all columns alike. Sensitivities and errors are those of the mechanism and of the analyst's formulas, not copies.
+Beside noise on the second moment, and a sketch of it, stands noise on every record (input perturbation), to show what
+that costs. The setting is a cube of equal columns whose corners are at the distance R from its centre, and a direction
+that leans on all columns alike. Sensitivities and errors are those of the mechanism and of the analyst's formulas, not
+copies.
 """
 
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sfumato import check
+from sfumato.errors import ParameterError
 from sfumato.estimation.covariances import Noisy, kept
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.mechanisms.covariance import (
@@ -20,6 +24,8 @@ from sfumato.mechanisms.covariance import (
     PreparedCovariance,
     PreparedScatterSketch,
 )
+from sfumato.planning import forecast, per_record
+from sfumato.planning.option import Option, PlanRequest
 from sfumato.privacy.calibration import calibrate, least_level, near_level, replaced_guess
 from sfumato.privacy.guarantee import Guarantee, Neighbours
 from sfumato.privacy.losses import ChiSquare
@@ -61,8 +67,8 @@ def _cube(columns: int, half: float) -> Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One of the three: its standard error, and how many times that of the best it is."""
+class CovarianceForecast:
+    """The standard error that one kind of noise would give a variance, and how many times that of the best it is."""
 
     noise: CovarianceNoise
     standard_error: float
@@ -70,13 +76,14 @@ class Option:
 
 
 @functools.lru_cache(maxsize=64)
-def ridge(rows: int, epsilon: float, delta: float, *, neighbours: Neighbours = "add-remove", centred: bool) -> float:
+def ridge(rows: int, guarantee: Guarantee, *, centred: bool) -> float:
     """The ridge that protects a sketch of as many rows, for records in the unit ball: the least, or a little above it.
 
     The number of records, where it is protected, costs a little more (``covariance.COUNT_SHARE``).
     """
-    longest, family = 4.0 if centred else 1.0, functools.partial(_sketch_loss, rows, neighbours)
-    if neighbours == "replace":
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    longest, family = 4.0 if centred else 1.0, functools.partial(_sketch_loss, rows, guarantee.neighbours)
+    if guarantee.neighbours == "replace":
         return longest * near_level(family, epsilon, delta, replaced_guess(rows, epsilon, delta))
     return longest * least_level(family, epsilon, delta)
 
@@ -98,8 +105,7 @@ def standard_error(noise: CovarianceNoise, setting: Setting, rows: int | None = 
 def _level(prepared: PreparedCovariance | PreparedScatterSketch) -> float:
     guarantee = prepared.guarantee
     if isinstance(prepared, PreparedScatterSketch) and guarantee.neighbours == "replace":
-        centred = prepared.recipe.centred
-        return ridge(prepared.draws, guarantee.epsilon, guarantee.delta, neighbours="replace", centred=centred)
+        return ridge(prepared.draws, guarantee, centred=prepared.recipe.centred)
     return calibrate(prepared, guarantee).level
 
 
@@ -131,22 +137,98 @@ def _noisy(prepared: PreparedCovariance, setting: Setting, level: float) -> floa
     return view.form(direction, direction, setting.variance)[0]
 
 
-def ranking(setting: Setting, rows: int = SKETCH_ROWS) -> tuple[Option, ...]:
+def ranking(setting: Setting, rows: int = SKETCH_ROWS) -> tuple[CovarianceForecast, ...]:
     """The ways of releasing that can promise the guarantee, the most accurate first.
 
     A sketch of many rows comes near Gaussian noise where variances are small, and falls behind as they grow, since its
     error is a share of them. It is positive by itself and holds rows times columns numbers.
     """
-    pure = setting.guarantee.delta == 0
-    choices: tuple[CovarianceNoise, ...] = ("laplace",) if pure else ("gaussian", "laplace", "sketch")
-    errors = {noise: standard_error(noise, setting, rows) for noise in choices if _possible(noise, setting)}
+    choices: list[CovarianceNoise] = [*forecast.noises(setting.guarantee)]
+    choices += ["sketch"] if _sketch_protects(setting.guarantee) else []
+    errors = {noise: standard_error(noise, setting, rows) for noise in choices}
     best = min(errors.values())
     return tuple(
-        Option(noise, error, error / best) for noise, error in sorted(errors.items(), key=lambda pair: pair[1])
+        CovarianceForecast(noise, error, error / best)
+        for noise, error in sorted(errors.items(), key=lambda pair: pair[1])
     )
 
 
-def _possible(noise: CovarianceNoise, setting: Setting) -> bool:
-    guarantee = setting.guarantee
+def _sketch_protects(guarantee: Guarantee) -> bool:
+    """A sketch protects one whole record at a time, and needs delta > 0."""
     whole = guarantee.unit == "record" and guarantee.allowed_change.kind == "box" and guarantee.group == 1
-    return noise != "sketch" or whole
+    return whole and guarantee.delta > 0
+
+
+# ---- options of a plan -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadErrors:
+    """Of an estimated variance along a direction: from noise on the sums, a sketch of them, or noise on every record.
+
+    fixed, share : a standard error of fixed + share * variance (noise on sums has no share, a sketch sqrt(2/r)).
+    law, rows    : noise on each of so many records instead.
+    """
+
+    fixed: float = 0.0
+    share: float = 0.0
+    law: NoiseLaw | None = None
+    rows: int = 1
+
+    def variance(self, quantity: float) -> float:
+        """Of the estimated variance."""
+        if self.law is None:
+            return (self.fixed + self.share * quantity) ** 2
+        return (4 * self.law.variance * quantity + self.law.fourth * self.law.variance**2) / self.rows
+
+    def mistake(self, distance: float) -> float:
+        """Of no meaning for covariances."""
+        del distance
+        return math.nan
+
+
+def options(request: PlanRequest) -> Iterator[Option]:
+    """Noise on the second moment, a sketch of it, and noise on every record; as if all columns were equally wide."""
+    yield from _input_noise(request)
+    guarantee, records = replace(request.guarantee, projection="fixed"), request.rows
+    assert records is not None
+    columns, longest = request.widths.dim, request.widths.length / 2
+    if request.schema is not None and request.schema.norm_bound is not None:
+        longest = min(2 * longest, request.schema.norm_bound)  # about the origin then, not the middle
+    setting = Setting(records=records, columns=columns, guarantee=guarantee, variance=0.0, longest=longest)
+    for noise in forecast.noises(guarantee):
+        try:
+            fixed = standard_error(noise, setting)
+        except ParameterError:  # too many columns, or a change that it does not protect
+            continue
+        numbers = columns * (columns + 1) // 2
+        yield _covariance(Covariance(noise=noise), guarantee, columns, SpreadErrors(fixed), numbers)
+    if _sketch_protects(guarantee):
+        rows, share = SKETCH_ROWS, math.sqrt(2 / SKETCH_ROWS)
+        needed = longest**2 * forecast.ridge_level(rows, guarantee)
+        recipe = Covariance(noise="sketch", rows=rows)
+        yield _covariance(recipe, guarantee, rows, SpreadErrors(share * needed / records, share), rows * columns)
+
+
+def _covariance(recipe: Covariance, guarantee: Guarantee, dimension: int, errors: SpreadErrors, numbers: int) -> Option:
+    return Option(
+        mechanism=recipe,
+        guarantee=guarantee,
+        name="covariance",
+        family="",
+        dimension=dimension,
+        noise=recipe.noise,
+        noise_scale=errors.fixed,
+        numbers=numbers,
+        errors=errors,
+    )
+
+
+def _input_noise(request: PlanRequest) -> Iterator[Option]:
+    """Sketches without projection, whose noise averages out over the records."""
+    if request.guarantee.neighbours != "replace" or request.rows is None:
+        return
+    whole = replace(request, guarantee=replace(request.guarantee, projection="fixed"), purpose="distances")
+    for option in per_record.sketches(whole):
+        if option.family == "identity" and isinstance(option.errors, per_record.SketchErrors):
+            yield replace(option, errors=SpreadErrors(law=option.errors.law.noise, rows=request.rows))

@@ -201,6 +201,11 @@ def _farther(radius: float, diameter: float) -> float:
 # ---- how much noise a promise asks for ------------------------------------------------------------------------------
 
 
+def noises(guarantee: Guarantee) -> tuple[NoiseKind, ...]:
+    """The kinds of noise that can keep a promise."""
+    return ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
+
+
 def fixed_level(noise: NoiseKind, epsilon: float, delta: float) -> float:
     """Standard deviation of the noise over the sensitivity, for a fixed projection: exact."""
     if noise == "laplace":
@@ -249,11 +254,11 @@ def fresh_laplace_level(epsilon: float, delta: float) -> float:
     return math.sqrt(2) * float(_bisect(excess, 1, 4 / epsilon, rounds=24)[0])
 
 
-def ridge_level(rows: int, epsilon: float, delta: float, *, replace: bool) -> float:
+def ridge_level(rows: int, guarantee: Guarantee) -> float:
     """1/s for a Gaussian sketch of so many rows: how many squared lengths of a record its ridge must be."""
-    if replace:
-        return replaced_guess(rows, epsilon, delta)
-    return least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), epsilon, delta)
+    if guarantee.neighbours == "replace":
+        return replaced_guess(rows, guarantee.epsilon, guarantee.delta)
+    return least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), guarantee.epsilon, guarantee.delta)
 
 
 def more_columns(dim_out: int) -> float:

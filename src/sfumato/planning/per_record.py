@@ -105,7 +105,7 @@ def _curves(request: PlanRequest, *, quick: bool) -> Iterator[SketchCurve]:
     guarantee, widths = request.guarantee, request.widths
     fixed = replace(guarantee, projection="fixed")
     change = _change(request, fixed)
-    for noise in _noises(guarantee):
+    for noise in forecast.noises(guarantee):
         level = forecast.fixed_level(noise, guarantee.epsilon, guarantee.delta)
         order: Order = 1 if noise == "laplace" else 2
         people = float(guarantee.group) if order == 1 else math.sqrt(guarantee.group)
@@ -115,10 +115,6 @@ def _curves(request: PlanRequest, *, quick: bool) -> Iterator[SketchCurve]:
             yield from _curve(request, fixed, noise, zip(shapes, scales, strict=True))
     if guarantee.projection == "fresh" and guarantee.group == 1:
         yield from _fresh(request, change.radius or 0.0)
-
-
-def _noises(guarantee: Guarantee) -> tuple[Noise, ...]:
-    return ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
 
 
 def _change(request: PlanRequest, guarantee: Guarantee) -> Change:
@@ -317,7 +313,7 @@ def distances(request: PlanRequest) -> Iterator[Option]:
     guarantee, rows = replace(request.guarantee, projection="fixed"), request.rows
     if rows is None or not 2 <= rows <= MOST_ROWS:
         return
-    for noise in _noises(guarantee):
+    for noise in forecast.noises(guarantee):
         recipe = NoisyDistances(noise=noise)
         level = forecast.fixed_level(noise, guarantee.epsilon, guarantee.delta)
         if request.schema is None:

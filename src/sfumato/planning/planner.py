@@ -13,7 +13,7 @@ from typing import Any, get_args
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
-from sfumato.planning import per_record, sums
+from sfumato.planning import covariance_options, cut_options, per_record
 from sfumato.planning.forecast import ColumnWidths
 from sfumato.planning.option import Option, PlanRequest, Purpose
 from sfumato.planning.per_record import SketchCurve
@@ -302,7 +302,7 @@ def _options(request: PlanRequest) -> Iterator[Option]:
 
 def _typical_options(request: PlanRequest) -> Iterator[Option]:
     if request.purpose in _SUMMED:
-        yield from sums.cuts(request) if request.purpose == "cuts" else sums.covariances(request)
+        yield from (cut_options if request.purpose == "cuts" else covariance_options).options(request)
         return
     yield from per_record.sketches(request)
     yield from per_record.responses(request)
@@ -314,7 +314,7 @@ def advice(draft: Plan) -> Iterator[str]:
     """What would help where the best option is poor, and where another one is better."""
     request = draft.request
     if request.purpose == "cuts":
-        yield from sums.advice(draft.options, request)
+        yield from cut_options.advice(draft.options, request)
     if draft.best.relative_error(draft.distance) <= _GOOD:
         return
     epsilon = _needed(request, lambda scale: replace(request.guarantee, epsilon=request.guarantee.epsilon * scale))
