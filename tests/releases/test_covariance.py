@@ -11,7 +11,7 @@ import pytest
 
 import sfumato
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
-from sfumato.estimation import covariances
+from sfumato.estimation import covariances, linear_models
 from sfumato.fileformat import kinds, writer
 from sfumato.fileformat.plain_words import readme, registry_draft, sensitivity
 from sfumato.fileformat.reader import digest
@@ -176,9 +176,9 @@ def test_what_rounding_can_do_is_bounded_for_variances_components_and_regression
         truth, direction = rows @ rows.T / 200, rng.normal(size=3)
         low, high = view.variance(direction, 1e3).interval()
         assert low <= direction @ truth @ direction <= high
-        low, high = covariances.principal_components(view, 3, 1e3).variances.interval()
+        low, high = linear_models.principal_components(view, 3, 1e3).variances.interval()
         assert ((low <= np.linalg.eigvalsh(truth)[::-1]) & (np.linalg.eigvalsh(truth)[::-1] <= high)).all()
-        low, high = covariances.coefficients(view, ([0, 2], 1), np.ones(2), 0.1).interval()
+        low, high = linear_models.coefficients(view, ([0, 2], 1), np.ones(2), 0.1).interval()
         expected = np.linalg.solve(truth[np.ix_([0, 2], [0, 2])] + 0.1 * np.eye(2), truth[[0, 2], 1])
         assert ((low <= expected) & (expected <= high)).all()
     assert frame.rounding[2] < 1e-9  # both values of a flag lie on this grid

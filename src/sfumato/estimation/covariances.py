@@ -1,4 +1,4 @@
-"""Covariances seen through noise: what a release holds of a second moment, and what follows from it with error bars.
+"""Covariances seen through noise: what a release holds of a second moment, and variances from it with error bars.
 
 Rows x are taken about a public centre, in weighted units. A constant c, the *anchor*, may stand beside each row; the
 sum of (x, c)(x, c)^T then holds the second moment, c times the sum of the rows and c^2 times their number. All that is
@@ -10,8 +10,8 @@ by no more (Minkowski), and every singular value of the rows over sqrt(n) by at 
 it: they hold the truth of the rows before they were rounded.
 
 Errors are linear in the noise N on that matrix, up to a term of order 1/n. The scatter S about the mean m errs by
-<l', N r'> in l^T S r, with l' = (l, -<l, m>/c) and r' likewise: one formula gives the errors of variances, of
-eigenvalues and, by the delta method, of regression coefficients.
+<l', N r'> in l^T S r, with l' = (l, -<l, m>/c) and r' likewise: one formula gives the errors of variances, and of
+eigenvalues and regression coefficients (``linear_models``).
 """
 
 import math
@@ -23,8 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from sfumato import check
-from sfumato.intervals.estimate import Estimate, Number, plain
+from sfumato.intervals.estimate import Ends, Estimate, Number
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
 
@@ -149,14 +148,14 @@ class Noisy:
         value = float(direction @ self.covariance() @ direction)
         error, alike = self.form(direction, direction, value)
 
-        def bounds(tail: float) -> tuple[Floats, Floats]:
+        def bounds(tail: float) -> Ends:
             reach = self.quantile(tail, alike) * error
-            return _before_rounding((value - reach, value + reach), moved, most)
+            return before_rounding((value - reach, value + reach), moved, most)
 
         moved = float(np.sum(np.abs(direction) * self.rounding))
         return Estimate(value, error, COVERS, bounds)
 
-    def eigenvalue_bounds(self, values: Floats, tail: float) -> tuple[Floats, Floats]:
+    def eigenvalue_bounds(self, values: Floats, tail: float) -> Ends:
         """Bounds on all eigenvalues at once: none is off by more than the norm of the error (Weyl).
 
         The norm's quantile is an order statistic of simulated errors. Exact where the error's law is known: for second
@@ -198,7 +197,7 @@ def _place(missed: float, count: int) -> int:
     return min(math.ceil((1 - missed) * (count + 1) * (1 - 1e-12)), count) - 1
 
 
-def _before_rounding(ends: tuple[Number, Number], moved: float, most: float) -> tuple[Floats, Floats]:
+def before_rounding(ends: tuple[Number, Number], moved: float, most: float) -> Ends:
     """Bounds on mean squares in [0, most] of rows whose rounding moved their roots by at most ``moved``."""
     low, high = (np.sqrt(np.maximum(end, 0.0)) for end in ends)
     return np.minimum(np.maximum(low - moved, 0.0) ** 2, most), np.minimum((high + moved) ** 2, most)
@@ -289,8 +288,8 @@ class Sketched:
         value = (squares / self.draws - ridge) / self.records
         moved = float(np.sum(np.abs(direction) * self.rounding))
 
-        def bounds(tail: float) -> tuple[Floats, Floats]:
-            return _before_rounding(self._variance_bounds(squares, ridge, tail), moved, most)
+        def bounds(tail: float) -> Ends:
+            return before_rounding(self._variance_bounds(squares, ridge, tail), moved, most)
 
         return Estimate(value, self.form(direction, direction, value)[0], COVERS, bounds)
 
@@ -308,7 +307,7 @@ class Sketched:
         reach = float(law.tail(tail * _COUNT_SHARE, 1))
         return (max(self.count[0] - reach, 1.0), max(self.count[0] + reach, 1.0)), tail * (1 - _COUNT_SHARE)
 
-    def eigenvalue_bounds(self, values: Floats, tail: float) -> tuple[Floats, Floats]:
+    def eigenvalue_bounds(self, values: Floats, tail: float) -> Ends:
         """Bounds on all eigenvalues at once.
 
         The ridged estimate is A W A with A^2 = S + ridge I and W a Wishart matrix over the number of draws, so each of
@@ -339,93 +338,7 @@ def _extremes(rng: np.random.Generator, draws: int, dim: int) -> tuple[float, fl
 View: TypeAlias = Noisy | Sketched
 
 
-# ---- questions ------------------------------------------------------------------------------------------------------
-
-
-class Eigenvalues(Estimate):
-    """Estimates of eigenvalues whose intervals hold for all of them at once, asked for or not."""
-
-    __slots__ = ()
-
-    def interval(self, level: float = 0.95, *, simultaneous: bool = True) -> tuple[Number, Number]:
-        """(low, high) that hold all eigenvalues with probability ``level``, however close together they are."""
-        del simultaneous
-        return Estimate.interval(self, level)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PrincipalComponents:
-    """Leading eigenvectors as columns, the largest variance first, with the variance along each.
-
-    Noise pushes eigenvalues apart, so the leading ones look larger than they are where noise rivals the gaps between
-    them; the intervals allow for that, the standard errors (of the first order) do not.
-    """
-
-    variances: Eigenvalues
-    vectors: Floats
-    total_variance: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Regression:
-    """Least squares of a target on features. ``intercept`` is None where no mean is published."""
-
-    features: tuple[str, ...]
-    target: str
-    coefficients: Estimate
-    intercept: float | None
-
-
-def repaired(matrix: Floats) -> Floats:
-    """The nearest matrix without negative eigenvalues, in the Frobenius norm. No longer unbiased."""
+def nearest_semidefinite(matrix: Floats) -> Floats:
+    """The nearest matrix without negative eigenvalues, in the Frobenius norm. As an estimate no longer unbiased."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-
-def principal_components(view: View, k: int, most: float) -> PrincipalComponents:
-    """The k leading ones of the covariance as it is, not repaired."""
-    covariance = view.covariance()
-    check.whole(1, k=k)
-    if k > len(covariance):
-        raise check.fail("k", k, f"at most {len(covariance)}, the number of encoded columns")
-    values, vectors = (part[..., ::-1] for part in np.linalg.eigh(covariance))
-    vectors = vectors[:, :k] * np.where(vectors[np.abs(vectors[:, :k]).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
-    errors = np.array([view.form(v, v, x)[0] for v, x in zip(vectors.T, values[:k], strict=True)])
-    moved = float(np.linalg.norm(np.broadcast_to(view.rounding, len(covariance))))
-
-    def bounds(tail: float) -> tuple[Floats, Floats]:
-        return _before_rounding(view.eigenvalue_bounds(values[:k], tail), moved, most)
-
-    return PrincipalComponents(Eigenvalues(values[:k], errors, COVERS, bounds), vectors, float(values.sum()))
-
-
-def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ridge: float) -> Estimate | None:
-    """Regression coefficients, times ``scaling``, with errors by the delta method; None without a positive matrix."""
-    features, target = columns
-    covariance = view.covariance()
-    inner = covariance[np.ix_(features, features)] + ridge * np.eye(len(features))
-    if float(np.linalg.eigvalsh(inner)[0]) <= 0:
-        return None
-    inverse = np.linalg.inv(inner)
-    found = inverse @ covariance[features, target]
-    residual = np.zeros(len(covariance))
-    residual[features], residual[target] = -found, 1.0
-    directions = np.zeros((len(features), len(covariance)))
-    directions[:, features] = inverse
-    parts = [view.form(direction, residual) for direction in directions]
-    errors, alike = (np.array(part) for part in zip(*parts, strict=True))
-    value, error = found * scaling, errors * np.abs(scaling)
-    rounded = np.array([_rounded(view, covariance, direction, residual) for direction in directions]) * np.abs(scaling)
-
-    def bounds(tail: float) -> tuple[Floats, Floats]:
-        reach = error * np.array([view.quantile(tail, count) for count in alike]) + rounded
-        return value - reach, value + reach
-
-    return Estimate(plain(value), plain(error), COVERS + "; to first order in it", bounds)
-
-
-def _rounded(view: View, covariance: Floats, left: Floats, right: Floats) -> float:
-    """By how much rounding moved left^T covariance right at most: <Xl, Yr> - <X'l, Y'r> by Cauchy's inequality."""
-    moved = [float(np.sum(np.abs(side) * view.rounding)) for side in (left, right)]
-    length = [math.sqrt(max(float(side @ covariance @ side), 0.0)) for side in (left, right)]
-    return moved[0] * length[1] + length[0] * moved[1] + moved[0] * moved[1]

@@ -17,15 +17,14 @@ here is post-processing of a release: it costs no privacy.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy
 
-from sfumato.intervals.estimate import Estimate, plain
+from sfumato.intervals.estimate import Ends, Estimate, Number, fieller, plain
 from sfumato.numerics.types import Floats
 
-Number: TypeAlias = Any  # a float or an array of them
 Quantile: TypeAlias = Callable[[float], Number]  # probability left out on one side -> number of standard errors
 
 _NARROWINGS = 6  # of intervals whose variance depends on what they are for
@@ -100,7 +99,7 @@ def from_sketch(squared: Number, spread: Number, *, vertices: int, weight: float
     squared, spread = np.asarray(squared, float), np.asarray(spread, float)
     shown = weight / vertices * spread
 
-    def bounds(tail: float) -> tuple[Floats, Floats]:
+    def bounds(tail: float) -> Ends:
         high, low = (
             rows / 2 / scipy.special.gammaincinv(rows / 2, tail),
             rows / 2 / scipy.special.gammainccinv(rows / 2, tail),
@@ -180,7 +179,7 @@ def from_pairs(form: Number, spread: Number, fourth: Number, width: Number, nois
             variance = variance + rounding_variance(_within(spread / 2, low, high), spread, fourth, width)
         return np.asarray(np.sqrt(variance))
 
-    def bounds(tail: float) -> tuple[Floats, Floats]:
+    def bounds(tail: float) -> Ends:
         """A truth t with |form - t| <= score * deviation(t, t) is within the first ends, so within the next, and on."""
         score, low, high = quantile(tail), np.zeros_like(spread), spread
         for _ in range(_NARROWINGS if noise.rounded else 1):
@@ -195,8 +194,7 @@ def from_pairs(form: Number, spread: Number, fourth: Number, width: Number, nois
 def ratio(cut: Number, volume: Number, moments: tuple[Number, Number, Number], covers: str, law: Quantile) -> Estimate:
     """A cut over a volume, in [0, 1], from unbiased estimates with (variance, covariance, variance) ``moments``.
 
-    Error: by linearisation. Intervals are Fieller's: all ratios f under which cut - f volume is not too far from 0 for
-    its own variance; all of [0, 1] where the volume itself cannot be told from 0.
+    Error: by linearisation. Intervals are Fieller's: all of [0, 1] where the volume is indistinguishable from 0.
     """
     cut, volume = np.asarray(cut, float), np.asarray(volume, float)
     cc, cv, vv = (np.asarray(m, float) for m in moments)
@@ -204,13 +202,8 @@ def ratio(cut: Number, volume: Number, moments: tuple[Number, Number, Number], c
     value = cut / safe
     error = np.sqrt(np.maximum(cc - 2 * value * cv + value**2 * vv, 0.0)) / safe
 
-    def bounds(tail: float) -> tuple[Floats, Floats]:
-        q = np.asarray(law(tail)) ** 2
-        a, b, c = volume**2 - q * vv, cut * volume - q * cv, cut**2 - q * cc
-        known = (a > 0) & (volume > 0)
-        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-        low, high = (np.where(known, (b + s * root) / np.where(known, a, 1.0), e) for s, e in ((-1, 0.0), (1, 1.0)))
-        return _within(low, 0.0, 1.0), _within(high, 0.0, 1.0)
+    def bounds(tail: float) -> Ends:
+        return fieller(law(tail), (cut, volume), (cc, cv, vv))
 
     return Estimate(plain(value), plain(error), covers, bounds)
 

@@ -38,7 +38,7 @@ from sfumato.estimation.response_law import (
     Ways,
     total,
 )
-from sfumato.intervals.estimate import Bounds, Estimate, in_step, plain
+from sfumato.intervals.estimate import Bounds, Ends, Estimate, fieller, in_step, plain
 from sfumato.numerics.types import Floats
 
 COVERS = "the random answers"
@@ -104,22 +104,11 @@ def jaccard(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
     j = np.clip(i / safe, 0.0, 1.0)
     error = np.where(known, np.sqrt(np.maximum(ii - 2 * j * iu + j * j * uu, 0.0)) / safe, np.inf)
     step = _half_jump(both, seen, both.possible) / np.sqrt(ii)
-    bounds = partial(_fieller, counts=(i, u), variances=(ii, iu, uu), step=step)
+
+    def bounds(tail: float) -> Ends:
+        return fieller(step - scipy.special.ndtri(tail), (i, u), (ii, iu, uu))
+
     return Estimate(plain(np.where(known, i / safe, np.nan)), plain(error), COVERS, bounds)
-
-
-def _fieller(
-    tail: float, counts: tuple[Floats, Floats], variances: tuple[Floats, Floats, Floats], step: Floats
-) -> tuple[Floats, Floats]:
-    """The J in [0, 1] with (i - J u)^2 <= z^2 Var(i - J u): between the roots of a quadratic, if it opens upwards."""
-    (i, u), squared = counts, (step - scipy.special.ndtri(tail)) ** 2
-    ii, iu, uu = (squared * v for v in variances)
-    a, b, c = u * u - uu, i * u - iu, i * i - ii
-    bounded = (a > 0) & (u > 0)
-    root = np.sqrt(np.maximum(b * b - a * c, 0.0))
-    safe = np.where(bounded, a, 1.0)
-    low, high = (np.clip((b + sign * root) / safe, 0.0, 1.0) for sign in (-1, 1))
-    return np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
 
 
 def _rows(questionnaire: Questionnaire, **named: Codes) -> list[Codes]:
@@ -209,7 +198,7 @@ def _accepted(coin: _Coin, tail: float) -> tuple[NDArray[np.int64], NDArray[np.i
     return np.minimum.accumulate(least[::-1])[::-1], np.maximum.accumulate(most)
 
 
-def _counted(tail: float, value: Floats, coin: _Coin) -> tuple[Floats, Floats]:
+def _counted(tail: float, value: Floats, coin: _Coin) -> Ends:
     """All numbers of differing columns under which the hits are not among the extreme ones: exact."""
     least, most = _accepted(coin, tail)
     hits = coin.hits(value)
@@ -257,7 +246,7 @@ class _Line:
             lines.append((total(guess, seen), shared / spread, *_ends(table, can)))
         return cls((least, most), lines[0], lines[1], value, _half_jump(law, seen, can))
 
-    def moments(self, truth: Floats) -> tuple[Floats, Floats]:
+    def moments(self, truth: Floats) -> Ends:
         """Variance and third moment under a truth."""
         variance, third = (
             np.clip(start + slope * (truth - self.value), least, most)
@@ -265,7 +254,7 @@ class _Line:
         )
         return np.maximum(variance, _TINY), third
 
-    def tails(self, truth: Floats) -> tuple[Floats, Floats]:
+    def tails(self, truth: Floats) -> Ends:
         """Probabilities of estimates at most, and at least, as large as the one seen."""
         variance, third = self.moments(truth)
         deviation = np.sqrt(variance)
@@ -282,7 +271,7 @@ def _half_jump(law: SumLaw, seen: Ways, can: Mask) -> Floats:
     return np.asarray(np.sqrt(fourth / np.maximum(variance, _TINY)) / 2)
 
 
-def _gamma_tails(z: Floats, skewness: Floats) -> tuple[Floats, Floats]:
+def _gamma_tails(z: Floats, skewness: Floats) -> Ends:
     """Lower and upper tail of the standardised gamma law of this skewness (reflected where it is negative)."""
     shape = 4 / np.maximum(skewness**2, 1e-8)
     x = np.maximum(shape + np.sqrt(shape) * np.where(skewness < 0, -z, z), 0.0)
@@ -290,7 +279,7 @@ def _gamma_tails(z: Floats, skewness: Floats) -> tuple[Floats, Floats]:
     return np.where(skewness < 0, upper, lower), np.where(skewness < 0, lower, upper)
 
 
-def _belt(tail: float, line: _Line) -> tuple[Floats, Floats]:
+def _belt(tail: float, line: _Line) -> Ends:
     """All truths under which the value seen is not among the extreme ones, found by halving."""
     least, most = line.ends
     deviation = np.sqrt(line.moments(line.value)[0])

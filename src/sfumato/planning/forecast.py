@@ -218,11 +218,8 @@ def fresh_levels(shapes: list[Geometry], epsilon: float, delta: float) -> Floats
     stretches, weights = (np.array(column) for column in zip(*map(stretch, shapes), strict=True))
 
     def excess(scale: Floats) -> Floats:
-        mu = stretches / scale[:, None]
-        tail = scipy.special.ndtr(mu / 2 - epsilon / mu) - np.exp(
-            epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
-        )
-        return np.asarray(np.sum(weights * tail, axis=1) - delta)
+        found = profiles.gaussian_in_doubles(epsilon, stretches / scale[:, None])
+        return np.asarray(np.sum(weights * found, axis=1) - delta)
 
     return _bisect(excess, len(shapes), fixed_level("gaussian", epsilon, delta))
 

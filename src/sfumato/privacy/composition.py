@@ -17,6 +17,7 @@ the rest of the bound is fixed beforehand (``_TAILS``, ``_DELTAS``). Proofs: doc
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -28,7 +29,7 @@ import scipy
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.privacy import calibration, pld
+from sfumato.privacy import calibration, pld, profiles
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss, Pure, Response
 from sfumato.privacy.stored_losses import Tabulated, group_delta, grouped
 
@@ -188,11 +189,8 @@ def majorant(loss: Loss, tail: float) -> float:
     if isinstance(loss, Gaussian):
         return math.nextafter(loss.sensitivity / loss.scale, math.inf)
     if isinstance(loss, Composed):
-        parts: dict[Loss, int] = {}
-        for part in loss.losses:
-            parts[part] = parts.get(part, 0) + 1
         share = tail / len(loss.losses)
-        squares = math.fsum(count * majorant(part, share) ** 2 for part, count in parts.items())
+        squares = math.fsum(count * majorant(part, share) ** 2 for part, count in Counter(loss.losses).items())
         return math.sqrt(squares) * (1 + 1e-14)
     if isinstance(loss, (Pure, Response, Laplace)):
         epsilon = loss.sensitivity / loss.laplace_scale if isinstance(loss, Laplace) else loss.epsilon
@@ -220,7 +218,7 @@ def _by_grid(loss: Loss, tail: float) -> float:
         return math.inf
 
     def above(mu: float) -> bool:
-        profile = scipy.special.ndtr(mu / 2 - right / mu) - np.exp(right + scipy.special.log_ndtr(-mu / 2 - right / mu))
+        profile = profiles.gaussian_in_doubles(right, mu)
         return bool(((left <= tail) | (left + _MARGIN <= tail + (1 - tail) * profile)).all())
 
     low, high = 1e-9, 1e-3  # mu

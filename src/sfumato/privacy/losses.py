@@ -1,8 +1,8 @@
 """What a run costs: frozen descriptions of privacy loss, each with its own profile delta(epsilon) and its PLD.
 
 ``delta`` is never below the truth. For single mechanisms it is evaluated in ball arithmetic (``profiles``); for
-composed ones it comes from ``dp_accounting``'s privacy-loss distributions (PLDs), pessimistically discretised to 1e-4,
-with an allowance for the rounding of its Fourier transforms that grows with the number of folds.
+composed ones it comes from privacy-loss distributions (``pld``), pessimistically discretised, with an allowance for
+the rounding of Fourier transforms that grows with the number of folds.
 """
 
 import functools
@@ -20,13 +20,8 @@ from sfumato.privacy.guarantee import Neighbours
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-# Composition is by FFT in doubles. Against exact Gaussian composition it falls short by 3e-14 at 1,000 folds, 7e-14 at
-# 5,000 and 6e-12 at 100,000 (make figures); this much is allowed, at least and per 1,000 folds.
-_FFT_ALLOWANCE = 1e-12
 # A part whose delta is above this even there is not private at all, and neither is a composition with it.
 _HOPELESS = 1 - 1e-6
-# Moves beyond this many scales would make dp_accounting's own grids huge; our own dots serve there.
-_STRONG = 6.0
 
 
 class Loss(Protocol):
@@ -74,7 +69,7 @@ class Laplace:
         _settle(self, "sensitivity", "laplace_scale")
 
     def delta(self, epsilon: float) -> float:
-        """Zero from epsilon = sensitivity/b on; the whole move in one coordinate is worst (``profile.laplace``)."""
+        """Zero from epsilon = sensitivity/b on; the whole move in one coordinate is worst (``profiles.laplace``)."""
         return profiles.laplace(_valid(epsilon), sensitivity=self.sensitivity, laplace_scale=self.laplace_scale)
 
     def pld(self) -> "PrivacyLossDistribution":
@@ -147,7 +142,7 @@ class FreshLaplace:
     """Laplace noise on a row projected by a fresh gaussian P, when rows move by ``radius`` in Euclidean length.
 
     The k coordinates of vP are independent N(0, radius^2/k), and so is the noise: the run is exactly the k-fold
-    composition of one coordinate, whose profile is closed (``profile.folded_laplace``). Chernoff's bound on
+    composition of one coordinate, whose profile is closed (``profiles.folded_laplace``). Chernoff's bound on
     ||vP||_1 gives another, and the smaller is used.
     ``rounding`` (as in FreshGaussian) moves the output by at most sqrt(k) * radius * rounding in the l1 norm, which
     costs that over b in pure epsilon, on top.
@@ -178,7 +173,7 @@ class FreshLaplace:
         left = _valid(epsilon) - self._extra
         if left < 0 or self._coordinate(pld.LARGEST_LOSS) > _HOPELESS:
             return 1.0
-        composed = _composed_delta(_folded_laplace_pld(replace(self, rounding=0.0)), left, self.dim_out)
+        composed = pld.composed_delta(_folded_laplace_pld(replace(self, rounding=0.0)), left, self.dim_out)
         if left == 0:
             return composed
         threshold = left * self.laplace_scale * math.sqrt(self.dim_out) / self.radius * (1 - 1e-15)
@@ -212,7 +207,7 @@ class ChiSquare:
     def delta(self, epsilon: float) -> float:
         """Exact for add-remove, pessimistic PLD for replace."""
         if self.neighbours == "replace":
-            return _composed_delta(self.pld(), _valid(epsilon), 2)
+            return pld.composed_delta(self.pld(), _valid(epsilon), 2)
         return max(self._adding(_valid(epsilon)), self._removing(_valid(epsilon)))
 
     def pld(self) -> "PrivacyLossDistribution":
@@ -266,7 +261,7 @@ class Composed:
             return profiles.laplace_pair(float(epsilon), *map(_pure_epsilon, self.losses))
         if any(part.delta(pld.LARGEST_LOSS) > _HOPELESS for part in set(self.losses)):
             return 1.0
-        return _composed_delta(self.pld(), epsilon, _folds(self))
+        return pld.composed_delta(self.pld(), epsilon, _folds(self))
 
     def pld(self) -> "PrivacyLossDistribution":
         """The convolution of the parts; equal parts are raised to a power at once."""
@@ -283,16 +278,10 @@ class Responses(Composed):
         Composed.__init__(self, [Response(epsilon, count) for count in categories])
 
     def delta(self, epsilon: float) -> float:
-        """A sum over a lattice of losses (``profile.responses``), exact."""
+        """A sum over a lattice of losses (``profiles.responses``), exact."""
         folds = Counter(loss.categories for loss in self.losses)
         each = self.losses[0].epsilon
         return profiles.responses(_valid(epsilon), response_epsilon=each, folds=tuple(sorted(folds.items())))
-
-
-def _composed_delta(pld: "PrivacyLossDistribution", epsilon: float, folds: int) -> float:
-    """The delta of a composed PLD, with the allowance for as many folds."""
-    found = max(0.0, float(pld.get_delta_for_epsilon(epsilon)))
-    return min(1.0, found + _FFT_ALLOWANCE * max(1.0, folds / 1000))
 
 
 def _folds(loss: Loss) -> int:
@@ -344,42 +333,29 @@ def _fresh_gaussian_delta(loss: FreshGaussian, epsilon: float) -> float:
 
 @_remember
 def _laplace_pld(loss: Laplace) -> "PrivacyLossDistribution":
-    if loss.sensitivity > _STRONG * loss.laplace_scale:
-        return pld.symmetric(pld.dots(loss.delta, loss.delta))
-    sensitivity, laplace_scale = loss.sensitivity, loss.laplace_scale
-    library = pld.library("privacy_loss_distribution")
-    return library.from_laplace_mechanism(
-        laplace_scale, sensitivity=sensitivity, value_discretization_interval=pld.INTERVAL
-    )
+    return pld.of_noise("laplace", loss.sensitivity, loss.laplace_scale, loss.delta)
 
 
 @_remember
 def _gaussian_pld(loss: Gaussian) -> "PrivacyLossDistribution":
-    if loss.sensitivity > _STRONG * loss.scale:
-        return pld.symmetric(pld.dots(loss.delta, loss.delta))
-    sensitivity, scale = loss.sensitivity, loss.scale
-    library = pld.library("privacy_loss_distribution")
-    return library.from_gaussian_mechanism(scale, sensitivity=sensitivity, value_discretization_interval=pld.INTERVAL)
+    return pld.of_noise("gaussian", loss.sensitivity, loss.scale, loss.delta)
 
 
 @_remember
 def _fresh_gaussian_pld(loss: FreshGaussian) -> "PrivacyLossDistribution":
-    return pld.symmetric(pld.dots(loss.delta, loss.delta))
+    return pld.of_profile(loss.delta)
 
 
 @_remember
 def _folded_laplace_pld(loss: FreshLaplace) -> "PrivacyLossDistribution":
     """The k-fold composition of one coordinate, for an exact projection."""
-    return pld.symmetric(pld.dots(loss._coordinate, loss._coordinate)).self_compose(loss.dim_out)
+    return pld.of_profile(loss._coordinate).self_compose(loss.dim_out)
 
 
 def _fresh_laplace_pld(loss: FreshLaplace) -> "PrivacyLossDistribution":
     """The same, shifted up by the cost of rounding the projection."""
     whole = _folded_laplace_pld(replace(loss, rounding=0.0))
-    if loss.rounding == 0:
-        return whole
-    steps = math.ceil(loss._extra / pld.INTERVAL)
-    return whole.compose(pld.symmetric(pld.library("pld_pmf").create_pmf({steps: 1.0}, pld.INTERVAL, 0.0, True)))
+    return whole if loss.rounding == 0 else pld.shifted(whole, loss._extra)
 
 
 @_remember
@@ -392,7 +368,7 @@ def _chi_square_pld(loss: ChiSquare) -> "PrivacyLossDistribution":
 
 @_remember
 def _response_pld(loss: Response) -> "PrivacyLossDistribution":
-    return pld.symmetric(pld.dots(loss.delta, loss.delta, edge=loss.epsilon))
+    return pld.of_profile(loss.delta, edge=loss.epsilon)
 
 
 @_remember

@@ -1,4 +1,4 @@
-"""Privacy-loss distributions (PLDs) of our own profiles, for composition with ``dp_accounting``.
+"""Privacy-loss distributions (PLDs), for composition with ``dp_accounting``: its own, and those of our profiles.
 
 Connect-the-dots (Doroshenko et al. 2022): a profile is evaluated at chosen epsilons and joined by straight lines in
 e^epsilon. A profile is convex there, so the lines lie above it everywhere.
@@ -22,6 +22,11 @@ Profile = Callable[[float], float]
 INTERVAL = 1e-4
 # Losses beyond this are counted as infinite: safe, and it keeps the grid small.
 LARGEST_LOSS = 64.0
+# Composition is by FFT in doubles. Against exact Gaussian composition it falls short by 3e-14 at 1,000 folds, 7e-14 at
+# 5,000 and 6e-12 at 100,000 (make figures); this much is allowed, at least and per 1,000 folds.
+_FFT_ALLOWANCE = 1e-12
+# Moves beyond this many scales would make dp_accounting's own grids huge; our own dots serve there.
+_STRONG = 6.0
 
 
 def library(module: str) -> Any:
@@ -32,6 +37,32 @@ def library(module: str) -> Any:
 def symmetric(pmf: "PLDPmf") -> "PrivacyLossDistribution":
     """The PLD of a pair that looks the same in both directions."""
     return library("privacy_loss_distribution").PrivacyLossDistribution(pmf)
+
+
+def of_noise(law: str, sensitivity: float, scale: float, profile: Profile) -> "PrivacyLossDistribution":
+    """The PLD of Laplace or Gaussian noise, from ``dp_accounting`` where its grids are small."""
+    if sensitivity > _STRONG * scale:
+        return of_profile(profile)
+    make = getattr(library("privacy_loss_distribution"), f"from_{law}_mechanism")
+    found: PrivacyLossDistribution = make(scale, sensitivity=sensitivity, value_discretization_interval=INTERVAL)
+    return found
+
+
+def of_profile(profile: Profile, edge: float | None = None) -> "PrivacyLossDistribution":
+    """The PLD of a profile that is the same in both directions; ``edge`` as in ``sampled``."""
+    return symmetric(dots(profile, profile, edge))
+
+
+def shifted(whole: "PrivacyLossDistribution", epsilon: float) -> "PrivacyLossDistribution":
+    """A PLD whose losses are all larger by a pure epsilon, rounded up to the grid."""
+    steps = math.ceil(epsilon / INTERVAL)
+    return whole.compose(symmetric(library("pld_pmf").create_pmf({steps: 1.0}, INTERVAL, 0.0, True)))
+
+
+def composed_delta(pld: "PrivacyLossDistribution", epsilon: float, folds: int) -> float:
+    """The delta of a composed PLD, with the allowance for as many folds."""
+    found = max(0.0, float(pld.get_delta_for_epsilon(epsilon)))
+    return min(1.0, found + _FFT_ALLOWANCE * max(1.0, folds / 1000))
 
 
 @dataclass(frozen=True, slots=True)

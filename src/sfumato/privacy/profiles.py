@@ -3,16 +3,20 @@
 delta(epsilon) is the hockey-stick divergence sup_S Pr[M(D) in S] - e^epsilon Pr[M(D') in S] of the worst pair of
 neighbours. Every function returns a double that is never below the true value, and above it by at most about one part
 in 2^40 (for mixtures: while delta is above 1e-19): the formula is evaluated with ``arb`` balls, the precision is raised
-until the ball is that small, and its upper end is returned. Arguments are doubles and are taken as exact.
+until the ball is that small, and its upper end is returned. Arguments are doubles and are taken as exact. Only
+``gaussian_in_doubles`` is no bound; its name says so.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import scipy
 from flint import acb, arb, arb_poly
 
 from sfumato.numerics.balls import precision, upper
+from sfumato.numerics.types import Floats
 
 _ACCURATE_BITS = 40
 _PRECISIONS = (96, 192, 384, 768, 1536)
@@ -45,6 +49,12 @@ def _gaussian(epsilon: arb, mu: arb | acb) -> arb | acb:
 def gaussian(epsilon: float, *, sensitivity: float, scale: float) -> float:
     """Gaussian noise of standard deviation ``scale`` on a vector that moves by ``sensitivity`` in length."""
     return _bound(lambda: _gaussian(arb(epsilon), arb(sensitivity) / arb(scale)))
+
+
+def gaussian_in_doubles(epsilon: Floats | float, mu: Floats | float) -> Floats:
+    """The profile of N(0, 1) against N(mu, 1) in plain doubles: quick, for many at once, and no bound."""
+    above, below = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return np.asarray(scipy.special.ndtr(above) - np.exp(epsilon + scipy.special.log_ndtr(below)))
 
 
 def laplace(epsilon: float, *, sensitivity: float, laplace_scale: float) -> float:

@@ -6,6 +6,7 @@ Laws that are cheap to compose are written by their parameters. Others are writt
 
 import functools
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,10 +114,7 @@ def to_json(loss: Loss) -> dict[str, Any]:
     if isinstance(loss, Composed):
         if len(loss.losses) > _MOST:
             raise LedgerError(f"a loss of more than {_MOST} parts cannot be charged to a ledger")
-        parts: dict[Loss, int] = {}
-        for part in loss.losses:
-            parts[part] = parts.get(part, 0) + 1
-        return {"law": "composed", "parts": [[count, to_json(part)] for part, count in parts.items()]}
+        return {"law": "composed", "parts": [[count, to_json(part)] for part, count in Counter(loss.losses).items()]}
     law = next(name for name, kind in _BY_PARAMETERS.items() if type(loss) is kind)
     return {"law": law, **asdict(loss)}  # type: ignore[call-overload]
 

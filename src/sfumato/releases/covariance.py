@@ -15,8 +15,9 @@ import numpy as np
 
 from sfumato import check, untrusted
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
-from sfumato.estimation import covariances
-from sfumato.estimation.covariances import Noisy, PrincipalComponents, Regression, Sketched, View
+from sfumato.estimation import covariances, linear_models
+from sfumato.estimation.covariances import Noisy, Sketched, View
+from sfumato.estimation.linear_models import PrincipalComponents, Regression
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import CovarianceFacts, CovarianceManifest
 from sfumato.intervals.estimate import Estimate
@@ -122,7 +123,7 @@ class CovarianceRelease(Release):
                 the Frobenius norm, and makes small variances look larger than they are.
         """
         found = self.view.covariance()
-        return covariances.repaired(found) if repair else found
+        return covariances.nearest_semidefinite(found) if repair else found
 
     def variance(self, direction: Direction) -> Estimate:
         """The variance of the records along a direction: a column's name, weights of a few columns, or a vector."""
@@ -131,7 +132,7 @@ class CovarianceRelease(Release):
 
     def principal_components(self, k: int) -> PrincipalComponents:
         """The k directions of largest variance, with intervals for all eigenvalues at once."""
-        return covariances.principal_components(self.view, k, self._most)
+        return linear_models.principal_components(self.view, k, self._most)
 
     def regression(self, features: Sequence[str], target: str, *, ridge: float = 0.0) -> Regression:
         """Least squares of one encoded column on others, in the columns' own units, from the noisy covariance.
@@ -144,7 +145,7 @@ class CovarianceRelease(Release):
         if not places or aim in places or len(set(places)) < len(places):
             raise ParameterError("features must be one or more distinct columns, without the target")
         weights = self.schema.encoding.weights
-        found = covariances.coefficients(self.view, (places, aim), weights[places] / weights[aim], float(ridge))
+        found = linear_models.coefficients(self.view, (places, aim), weights[places] / weights[aim], float(ridge))
         if found is None:
             raise ReleaseError(
                 "the noisy covariance of the features is singular: use fewer features, or a ridge > 0 (in squared "
