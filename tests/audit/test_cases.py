@@ -17,8 +17,7 @@ from sfumato.audit.cases import CASES, EPSILONS, RELEASES, suite
 from sfumato.audit.classifier import classifier
 from sfumato.audit.examine import Effort, examine
 from sfumato.audit.trials import of_prepared, sketch_trial, trial
-from sfumato.audit.worst_pairs import moved as moves
-from sfumato.audit.worst_pairs import searched_pair, sketch_pair
+from sfumato.audit.worst_pairs import moved, searched_pair, sketch_pair
 from sfumato.errors import ParameterError
 from sfumato.estimation import cuts
 from sfumato.mechanisms import second_moment
@@ -133,17 +132,17 @@ def test_neighbours_attain_what_is_declared_where_the_mathematics_says_so():
         prepared = recipe.prepare(schema, Guarantee(epsilon=1.0, **promise))
         one, two = sketch_pair(prepared)
         matrix = prepared.projection.matrix()
-        moved = np.linalg.norm(
+        far = np.linalg.norm(
             (one - two)[:, 0] @ (matrix if isinstance(matrix, np.ndarray) else matrix.toarray()), prepared.order
         )
-        assert 0.999 < moved / (prepared.sensitivity * prepared.unit) <= 1 + 1e-6
+        assert 0.999 < far / (prepared.sensitivity * prepared.unit) <= 1 + 1e-6
     for recipe, promise in (
         (NoisyDistances(noise="laplace"), {}),
         (Covariance(noise="laplace"), {}),
         (Covariance(), {"delta": 0.1}),
     ):
         prepared = recipe.prepare(SQUARE, Guarantee(epsilon=1.0, **promise))
-        (share,) = moves(prepared, 1.0, searched_pair(prepared, 1.0)).values()
+        (share,) = moved(prepared, 1.0, searched_pair(prepared, 1.0)).values()
         assert 0.99 < share <= 1 + 1e-9
 
 

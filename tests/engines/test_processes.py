@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sfumato as sf
 from faults.context import CONTEXT
-from sfumato.commands import options as parsing
+from sfumato.commands.options import engine
 from sfumato.engines.local import Local
 from sfumato.engines.processes import Processes, divided, taken
 from sfumato.errors import BudgetError, ReleaseError, SchemaError
@@ -352,9 +352,9 @@ def _threaded(out, data):
 
 def test_the_command_works_with_processes_and_a_call_with_threads(flags, tmp_path):
     options = SimpleNamespace(engine="local", master=None, memory="1GiB", own_process=True)
-    assert parsing.engine(options) == Processes(processes=cores())
+    assert engine(options) == Processes(processes=cores())
     options.own_process = False
-    assert parsing.engine(options) == Local()
+    assert engine(options) == Local()
     SCHEMA.write(tmp_path / "flags.toml")
     promise = ["--schema", tmp_path / "flags.toml", "--epsilon", "1", "--dimension", "2"]
     command = [sys.executable, "-m", "sfumato.cli", "release", "sketch", flags, *promise, "--out", tmp_path / "out"]

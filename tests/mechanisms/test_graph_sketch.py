@@ -16,7 +16,7 @@ from sfumato.engines.local import LocalRows
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts
 from sfumato.fileformat.plain_words import contents
-from sfumato.mechanisms import graph_pairs
+from sfumato.mechanisms import graph_pairs, graph_sketch
 from sfumato.mechanisms import graph_sketch as graphs
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse, triangle
 from sfumato.mechanisms.graph_sketch import GraphSketch, PreparedGraphSketch, rows_for
@@ -144,7 +144,7 @@ def largest_error(rows, covariance):
 
 
 def test_rows_have_the_mixtures_covariance_and_no_mean(monkeypatch):
-    monkeypatch.setattr(graphs, "_EDGES", 4)  # so that edges come in several blocks
+    monkeypatch.setattr(graph_sketch, "_EDGES", 4)  # so that edges come in several blocks
     rng, n, level, count = np.random.default_rng(4), 7, 1.3, 120_000
     edges = random_edges(rng, n)
     weight = cuts.ridge(1 / level, n)
@@ -278,8 +278,8 @@ def test_a_graph_that_is_not_scaled_down_is_caught(monkeypatch):
         return ((start, incidence / math.sqrt(share)) for start, incidence in scaled(self))
 
     assert not audit_sketch(4, level)
-    scaled = graphs._Sampler._incidences
-    monkeypatch.setattr(graphs._Sampler, "_incidences", unscaled)
+    scaled = graph_sketch._Sampler._incidences
+    monkeypatch.setattr(graph_sketch._Sampler, "_incidences", unscaled)
     assert audit_sketch(4, level)
 
 

@@ -13,7 +13,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimation import cuts as cutting
+from sfumato.estimation import cuts
 from sfumato.estimation.cuts import PairNoise
 from sfumato.fileformat.manifest import GraphSketchManifest
 from sfumato.intervals.estimate import Estimate
@@ -131,13 +131,13 @@ class GraphSketchRelease(GraphRelease):
 
     def _form(self, vectors: Floats) -> Estimate:
         centred = _centred(vectors)
-        spread, _ = cutting.powers(centred)
-        return cutting.from_sketch(np.mean(self._products(centred) ** 2, axis=0), spread, **self._law())
+        spread, _ = cuts.powers(centred)
+        return cuts.from_sketch(np.mean(self._products(centred) ** 2, axis=0), spread, **self._law())
 
     def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
         """As for every graph; a heavier cut errs more."""
         form, size = np.asarray(cut, np.float64), np.asarray(side, np.float64)
-        return np.asarray(np.sqrt(cutting.sketch_variance(form, size * (self.vertices - size), **self._law())))
+        return np.asarray(np.sqrt(cuts.sketch_variance(form, size * (self.vertices - size), **self._law())))
 
     def _products(self, vectors: Floats, *, squared: bool = False) -> Floats:
         """The sketch times each vector, or its squares; (rows, ...), in doubles, a few vertices at a time."""
@@ -154,16 +154,16 @@ class GraphSketchRelease(GraphRelease):
         if rows < 2:
             raise ReleaseError("a conductance needs a sketch of at least two rows for its error bar")
         size = sets.sum(axis=-1)
-        cuts = cutting.mixed(0.0, size * (n - size), vertices=n, weight=weight)
+        ridged = cuts.mixed(0.0, size * (n - size), vertices=n, weight=weight)
         inside, whole = self._products(sets, squared=True), self._products(np.ones(n), squared=True)
         volumes = [inside - weight * (1 - 1 / n) * size, (whole.T - inside.T).T - weight * (1 - 1 / n) * (n - size)]
         smaller = np.where(volumes[0].mean(axis=0) <= volumes[1].mean(axis=0), *volumes)
-        each = (self._products(_centred(sets)) ** 2 - cuts) / (1 - weight / n), smaller / (1 - weight / n)
+        each = (self._products(_centred(sets)) ** 2 - ridged) / (1 - weight / n), smaller / (1 - weight / n)
         cut, volume = (e.mean(axis=0) for e in each)
         gaps, pairs = (each[0] - cut, each[1] - volume), rows * (rows - 1)
         moments = tuple((gaps[i] * gaps[j]).sum(axis=0) / pairs for i, j in ((0, 0), (0, 1), (1, 1)))
-        law: cutting.Quantile = lambda tail: -scipy.special.stdtrit(rows - 1, tail)  # noqa: E731
-        return cutting.ratio(cut, volume, moments, "the sketch's Gaussian rows", law)
+        law: cuts.Quantile = lambda tail: -scipy.special.stdtrit(rows - 1, tail)  # noqa: E731
+        return cuts.ratio(cut, volume, moments, "the sketch's Gaussian rows", law)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -183,9 +183,9 @@ class PairsRelease(GraphRelease):
         """As for every graph; the weight of the cut matters where weights were rounded at random, at its worst."""
         size = np.asarray(side, np.float64) + np.zeros_like(cut, np.float64)
         crossing = size * (self.vertices - size)
-        variance = cutting.pair_variance(crossing, self.noise.variance)
+        variance = cuts.pair_variance(crossing, self.noise.variance)
         if self.noise.rounded:
-            variance = variance + cutting.rounding_variance(np.asarray(cut, np.float64), crossing, crossing, 1.0)
+            variance = variance + cuts.rounding_variance(np.asarray(cut, np.float64), crossing, crossing, 1.0)
         return np.asarray(np.sqrt(variance))
 
     @property
@@ -221,8 +221,8 @@ class PairsRelease(GraphRelease):
             mine = x[:, rows]
             form += mine**2 @ block.sum(axis=1) + x**2 @ block.sum(axis=0) - 2 * np.sum((mine @ block) * x, axis=1)
         width = x.max(axis=1) - x.min(axis=1)
-        shaped = [v.reshape(vectors.shape[:-1]) for v in (form, *cutting.powers(x), width)]
-        return cutting.from_pairs(shaped[0], shaped[1], shaped[2], shaped[3], self.noise)
+        shaped = [v.reshape(vectors.shape[:-1]) for v in (form, *cuts.powers(x), width)]
+        return cuts.from_pairs(shaped[0], shaped[1], shaped[2], shaped[3], self.noise)
 
     def _conductance(self, sets: Floats) -> Estimate:
         degrees, n = np.zeros(self.vertices), self.vertices
@@ -236,13 +236,13 @@ class PairsRelease(GraphRelease):
         cut = np.asarray(self._form(sets).value)
         once, twice = self._summed(cut, crossing), self._summed((volume - cut) / 2, within)
         law = self.noise.quantile(4 / np.maximum(crossing, 4.0))
-        return cutting.ratio(cut, volume, (once, once, once + 4 * twice), self.noise.covers, law)
+        return cuts.ratio(cut, volume, (once, once, once + 4 * twice), self.noise.covers, law)
 
     def _summed(self, weight: Floats, pairs: Floats) -> Floats:
         """The variance of the estimated weight of so many pairs: the largest within three of its standard errors."""
-        variance = cutting.pair_variance(pairs, self.noise.variance)
+        variance = cuts.pair_variance(pairs, self.noise.variance)
         if not self.noise.rounded:
             return np.asarray(variance)
         reach = 3 * np.sqrt(variance + pairs / 4)
         worst = np.minimum(np.maximum(pairs / 2, weight - reach), weight + reach)
-        return np.asarray(variance + cutting.rounding_variance(worst, pairs, pairs, 1.0))
+        return np.asarray(variance + cuts.rounding_variance(worst, pairs, pairs, 1.0))
