@@ -67,7 +67,7 @@ def test_a_sketch_without_a_dimension_is_planned_and_the_plan_is_printed(capsys)
 def test_plans_regions_and_feasible_promises_are_printed_and_drawn(capsys):
     for line, expected in (
         (f"plan --schema flags.toml {PROMISE} --rows 80 --distance 1.5 --plot plan.svg", "responses"),
-        ("plan --columns 300 --epsilon 1 --unit attribute --purpose nearest --distance 6", "hopeless at 6"),
+        ("plan --columns 300 --epsilon 1 --unit attribute --purpose nearest --distance 6", "Hopeless at 6"),
         ("plan --columns 99999 --epsilon 4 --unit attribute --scales 3 300", "several sketches"),
         ("plan --purpose cuts --unit edge --epsilon 1 --delta 1e-6 --rows 500 --distance 900", "edge response"),
         ("regions --columns 100 --rows 200 --epsilon 4 --unit attribute --plot regions.svg", "a sketch beats noise"),
@@ -141,7 +141,7 @@ def test_a_graph_too_small_for_its_sketch_is_told_what_would_do(capsys):
     options = "--distortion 0.5 --failure-probability 0.05 --vertices 20"
     printed = run(f"release graph edges.parquet --epsilon 1 --delta 1e-6 {options} --out g", capsys)
     assert "warning: only 20.7% of what is published is the graph" in printed
-    assert "too little. Half of it would be shown with epsilon=" in printed
+    assert "too little: half of the graph would show with epsilon=" in printed
     assert load("g").manifest["mechanism"]["rows"] == 119
     facts = json.loads(run(f"release graph edges.parquet --epsilon 60 --delta 1e-6 {options} --out h --json", capsys))
     assert facts["verdict"]["enough"]

@@ -150,14 +150,15 @@ def test_a_request_is_not_hopeless_while_one_option_can_tell_the_distance_from_0
     made = plan(columns=64, rows=3000, guarantee=Guarantee(epsilon=1.0, unit="attribute"), distance=4.0)
     assert made.best.detectable > 4 > min(option.detectable for option in made.options)
     assert not made.hopeless
-    assert "cannot be told from 0, but from 3.8" in made.verdict
+    assert "are indistinguishable from 0 at this epsilon; " in made.verdict
+    assert " detects them from 3.8" in made.verdict
     assert made.only(lambda option: option.detectable > 4).hopeless
 
 
 def test_hopeless_requests_are_said_to_be_hopeless_with_what_would_help():
     made = plan(columns=1000, rows=500, guarantee=Guarantee(epsilon=1.0, delta=1e-6), distance=10.0)
     assert made.hopeless
-    assert made.verdict.startswith("hopeless at 10: distances below ")
+    assert made.verdict.startswith("Hopeless at 10: distances below ")
     budget, change, other = made.advice
     epsilon = float(budget.split("epsilon ")[1].split()[0])
     radius = float(change.split("at most ")[1].split()[0])
@@ -172,7 +173,7 @@ def test_good_plans_give_no_advice():
     made = plan(columns=1000, guarantee=Guarantee(epsilon=8.0, unit="attribute"), distance=20.0)
     assert made.advice == ()
     assert not made.hopeless
-    assert "cannot be told from 0" in made.verdict
+    assert "are indistinguishable from 0" in made.verdict
 
 
 def test_what_is_told_from_zero_has_a_square_of_two_standard_errors():
@@ -234,7 +235,7 @@ def test_cuts_are_planned_with_what_small_sides_and_small_graphs_need():
     made = plan(purpose="cuts", rows=4039, distance=20_000.0, guarantee=promise)
     assert [o.name for o in made.options] == ["edge response", "edge noise", "graph sketch"]
     assert made.best.standard_error(1.0) == pytest.approx(math.sqrt(2019 * 2020) / (2 * math.sinh(0.5)), rel=1e-4)
-    assert "best answered by the sketch" in made.advice[0]
+    assert "The sketch is best for cuts of up to" in made.advice[0]
     large = plan(purpose="cuts", rows=100_000, distance=200_000.0, guarantee=promise)
     assert [o.name for o in large.options] == ["graph sketch"]
     small = plan(purpose="cuts", rows=60, distance=400.0, guarantee=promise)

@@ -78,7 +78,7 @@ def _bar(options: Any, name: str, found: Any) -> None:
     facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
     text = f"{name} {facts['value']:.6g} +- {facts['standard_error']:.3g}"
     text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
-    tell(options, facts | {"covers": found.covers}, f"{text}\n{found.covers}")
+    tell(options, facts | {"covers": found.covers}, f"{text}\nError sources: {found.covers}.")
 
 
 def _variance(options: Any) -> None:

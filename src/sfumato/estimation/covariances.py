@@ -23,11 +23,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from sfumato.intervals.estimate import Ends, Estimate, Number
+from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, Number
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
 
-COVERS = "the noise of the release; nothing else is random"
 _MANY = 1e4  # a sum of as many Laplace draws as this is Gaussian for every purpose here
 _SMALL = 8  # columns up to which simulating costs next to nothing
 _DENSE = 128  # columns from which on norms are found by iteration, and fewer of them are simulated
@@ -153,7 +152,7 @@ class Noisy:
             return before_rounding((value - reach, value + reach), moved, most)
 
         moved = float(np.sum(np.abs(direction) * self.rounding))
-        return Estimate(value, error, COVERS, bounds)
+        return Estimate(value, error, NOISE_ONLY, bounds)
 
     def eigenvalue_bounds(self, values: Floats, tail: float) -> Ends:
         """Bounds on all eigenvalues at once: none is off by more than the norm of the error (Weyl).
@@ -291,7 +290,7 @@ class Sketched:
         def bounds(tail: float) -> Ends:
             return before_rounding(self._variance_bounds(squares, ridge, tail), moved, most)
 
-        return Estimate(value, self.form(direction, direction, value)[0], COVERS, bounds)
+        return Estimate(value, self.form(direction, direction, value)[0], NOISE_ONLY, bounds)
 
     def _variance_bounds(self, squares: float, ridge: float, tail: float) -> tuple[float, float]:
         (least, largest), left = self._count_bounds(tail)

@@ -27,6 +27,7 @@ from sfumato.numerics.types import Floats
 
 Quantile: TypeAlias = Callable[[float], Number]  # probability left out on one side -> number of standard errors
 
+SKETCH_ROWS = "the random rows of the sketch"  # what makes estimates from a sketch err
 _NARROWINGS = 6  # of intervals whose variance depends on what they are for
 _MANY = 10.0  # flips, in effect, from which a sum of flips is compared with a normal law at all
 
@@ -109,7 +110,7 @@ def from_sketch(squared: Number, spread: Number, *, vertices: int, weight: float
         )
 
     value, error = (squared - shown) / share, math.sqrt(2 / rows) * squared / share
-    return Estimate(plain(value), plain(error), "the sketch's Gaussian rows", bounds)
+    return Estimate(plain(value), plain(error), SKETCH_ROWS, bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,8 @@ class PairNoise:
 
     @property
     def covers(self) -> str:
-        """Which randomness the errors speak of."""
-        return "the noise on the pairs" + (", and the rounding of their weights" if self.rounded else "")
+        """The sources of the errors."""
+        return "noise on the pairs" + (", and the random rounding of their weights" if self.rounded else "")
 
     def quantile(self, concentration: Number) -> Quantile:
         """``concentration``: the largest squared coefficient of a pair over the sum of all of them, 1 for one pair."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato import check
-from sfumato.estimation.covariances import COVERS, View, before_rounding
-from sfumato.intervals.estimate import Ends, Estimate, Number, plain
+from sfumato.estimation.covariances import View, before_rounding
+from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, Number, plain
 from sfumato.numerics.types import Floats
 
 
@@ -63,7 +63,7 @@ def principal_components(view: View, k: int, most: float) -> PrincipalComponents
     def bounds(tail: float) -> Ends:
         return before_rounding(view.eigenvalue_bounds(values[:k], tail), moved, most)
 
-    return PrincipalComponents(Eigenvalues(values[:k], errors, COVERS, bounds), vectors, float(values.sum()))
+    return PrincipalComponents(Eigenvalues(values[:k], errors, NOISE_ONLY, bounds), vectors, float(values.sum()))
 
 
 def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ridge: float) -> Estimate | None:
@@ -88,7 +88,7 @@ def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ri
         reach = error * np.array([view.quantile(tail, count) for count in alike]) + rounded
         return value - reach, value + reach
 
-    return Estimate(plain(value), plain(error), COVERS + "; to first order in it", bounds)
+    return Estimate(plain(value), plain(error), NOISE_ONLY + ", to first order", bounds)
 
 
 def _rounded(view: View, covariance: Floats, left: Floats, right: Floats) -> float:

@@ -41,7 +41,7 @@ from sfumato.estimation.response_law import (
 from sfumato.intervals.estimate import Bounds, Ends, Estimate, fieller, in_step, plain
 from sfumato.numerics.types import Floats
 
-COVERS = "the random answers"
+COVERS = "randomized answers"
 _NEAR = 4.0  # truths within this many standard errors of an end of the range share their tails unevenly
 _COUNTED = 1000  # columns up to which hits are counted exactly
 _HALVINGS = 50

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.intervals.estimate import Estimate, plain
+from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, plain
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
 
@@ -28,7 +28,7 @@ def located(value: ArrayLike, noise: NoiseLaw, most: ArrayLike) -> Estimate:
     seen, top = np.broadcast_arrays(np.asarray(value, np.float64), np.asarray(most, np.float64))
     seen, error = np.where(top > 0, seen, 0.0), np.where(top > 0, noise.scale, 0.0)
     bounds = partial(_belt, value=seen, noise=noise, most=top)
-    return Estimate(plain(seen), plain(error), "the noise; nothing else is random", bounds)
+    return Estimate(plain(seen), plain(error), NOISE_ONLY, bounds)
 
 
 def counted(value: ArrayLike, laplace_scale: float, most: float = 2.0**53) -> Estimate:
@@ -46,17 +46,17 @@ def counted(value: ArrayLike, laplace_scale: float, most: float = 2.0**53) -> Es
     seen = np.asarray(value, np.float64)
     errors = np.full(seen.shape, error if most > 0 else 0.0)
     bounds = partial(_whole_belt, value=seen, noise=noise, most=np.full(seen.shape, float(most)))
-    return Estimate(plain(seen), plain(errors), "the noise; nothing else is random", bounds)
+    return Estimate(plain(seen), plain(errors), NOISE_ONLY, bounds)
 
 
-def _whole_belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> tuple[Floats, Floats]:
+def _whole_belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:
     """The whole numbers within the belts of all that may have been rounded to a value."""
     low = np.ceil(_belt(tail, np.asarray(value - 0.5), noise, most)[0])
     high = np.floor(_belt(tail, np.asarray(value + 0.5), noise, most)[1])
     return np.asarray(low), np.maximum(low, high)
 
 
-def _belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> tuple[Floats, Floats]:
+def _belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:
     """Neyman's confidence belt: all truths under which the value seen is not among the extreme ones.
 
     A truth t accepts values from t - down(t) to t + up(t), which are missed with probability 2 * tail * share(t) below
@@ -88,7 +88,7 @@ def _exceeded(noise: NoiseLaw, probability: Floats) -> Floats:
     return np.asarray(np.where(probability <= 0.5, small, -small))
 
 
-def _crossing(edge: Callable[[Floats], Floats], value: Floats, most: Floats) -> tuple[Floats, Floats]:
+def _crossing(edge: Callable[[Floats], Floats], value: Floats, most: Floats) -> Ends:
     """Two neighbouring numbers in [0, most] between which a growing function passes the value."""
     low, high = np.zeros(value.shape), most.astype(np.float64)
     for _ in range(_HALVINGS):

@@ -11,6 +11,8 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats
 
+NOISE_ONLY = "noise only"  # what makes an estimate err, where nothing else is random
+
 Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
 Ends: TypeAlias = tuple[Floats, Floats]  # low and high, of intervals
 Bounds: TypeAlias = Callable[[float], Ends]  # from the probability left out on each side
@@ -22,7 +24,7 @@ class Estimate:
 
     ``value``          may leave the range of the quantity (a negative squared distance) when the noise is larger.
     ``standard_error`` the standard deviation of the estimate, with the estimate itself plugged in.
-    ``covers``         which randomness the error speaks of, in plain words.
+    ``covers``         the sources of the error, in plain words.
     """
 
     value: Number

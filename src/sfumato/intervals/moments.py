@@ -11,10 +11,10 @@ import numpy as np
 import scipy
 
 from sfumato import check
-from sfumato.intervals.estimate import Number
+from sfumato.intervals.estimate import NOISE_ONLY, Number
 
 NoiseKind = Literal["laplace", "gaussian"]
-_TOLD_APART = 1.96  # standard errors of 0 above which a quantity is told from 0
+_DETECTED = 1.96  # standard errors of 0 above which a quantity is distinguishable from 0
 _FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal", "principal")
 
 
@@ -131,12 +131,12 @@ class Geometry:
 
     @property
     def covers(self) -> str:
-        """What randomness an error bar speaks of, in plain words."""
+        """What makes estimates err, in plain words."""
         if self.family == "principal":
-            return "the noise; lengths are those within the published subspace, at most those of the whole records"
+            return f"{NOISE_ONLY}; lengths are those within the published subspace, at most those of the whole records"
         if self.coefficients[0] == 0:
-            return "the noise; nothing else is random"
-        return "the noise, and the draw of the projection, which all pairs of one release share"
+            return NOISE_ONLY
+        return "noise, and the random projection (shared by all pairs of this release)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,5 +199,5 @@ class SketchLaw:
 
 
 def detectable(error_of_zero: Number, power: int = 1) -> Number:
-    """The least scale that is told from 0: its ``power`` is 1.96 standard errors of an estimate whose truth is 0."""
-    return (_TOLD_APART * error_of_zero) ** (1 / power)
+    """The least scale that is distinguishable from 0: its ``power`` is 1.96 standard errors at a truth of 0."""
+    return (_DETECTED * error_of_zero) ** (1 / power)

@@ -117,15 +117,15 @@ class Verdict:
     def describe(self) -> str:
         """The verdict in plain words."""
         shown = (
-            f"the sketch shows {self.share:.1%} of the graph and {1 - self.share:.1%} of the complete graph, "
-            f"and no degree to better than +-{self.floor:.3g}"
+            f"The sketch mixes {self.share:.1%} of the graph with {1 - self.share:.1%} of the complete graph. "
+            f"The standard error of a degree is at least {self.floor:.3g}."
         )
         if self.enough:
-            return f"{shown}."
+            return shown
         ways = [f"epsilon={self.epsilon:.3g}"] if self.epsilon is not None else []
         ways += [f"at most {self.rows} rows"] if self.rows is not None else []
         ways += [f"at least {self.vertices} vertices"] if self.vertices is not None else []
-        return f"{shown}: too little. Half of it would be shown with " + ", or ".join(ways) + "."
+        return f"{shown} That is too little: half of the graph would show with {', or '.join(ways)}."
 
 
 def small_graph(vertices: int, rows: int, guarantee: Guarantee) -> Verdict:
@@ -253,7 +253,7 @@ def advice(options: tuple[Option, ...], request: PlanRequest) -> Iterator[str]:
         return
     side = _largest_side(options, request.scale)
     if len(options) > 1 and side is not None and side < sketch.vertices // 2:
-        yield f"cuts of at most {side} vertices from the rest are best answered by the sketch, if they shrink alike"
+        yield f"The sketch is best for cuts of up to {side} vertices from the rest, if weights shrink in proportion."
     yield small_graph(sketch.vertices, sketch.rows, request.guarantee).describe()
 
 

@@ -53,7 +53,7 @@ class Option:
 
     @property
     def detectable(self) -> float:
-        """The least scale that is told from 0."""
+        """The least scale that is distinguishable from 0."""
         return float(moments.detectable(self.standard_error(0.0), self.power))
 
 

@@ -1,8 +1,8 @@
 """Which mechanism, which projection, how many columns: a ranked answer before any data is read.
 
 A plan knows a schema (or only the number of columns), a guarantee and a purpose. It compares every configuration at the
-noise that the promise really costs there, so that noise depends on the dimension, and says in plain words what can be
-told from what. Planning touches no data and costs no budget; predictions use the formulas of the error bars.
+noise that the promise really costs there, so that noise depends on the dimension, and says in plain words what is
+distinguishable from what. Planning touches no data and costs no budget; predictions use the formulas of the error bars.
 """
 
 import math
@@ -57,12 +57,12 @@ class Plan:
 
     @property
     def hopeless(self) -> bool:
-        """Whether no option can tell the distance from 0."""
+        """Whether the distance is indistinguishable from 0 by every option."""
         return self._keenest.detectable > self.distance
 
     @property
     def _keenest(self) -> Option:
-        """The option that tells the smallest distance from 0; often not the one with the smallest error."""
+        """The option that detects the smallest distance; often not the one with the smallest error."""
         return min(self.options, key=lambda option: option.detectable)
 
     @property
@@ -72,27 +72,32 @@ class Plan:
 
     @property
     def verdict(self) -> str:
-        """What the best option can do, in plain words."""
-        best, r = self.best, self.distance
-        shown = self._keenest if self.hopeless else best
-        told = f"{_NOUNS[self.purpose]} below {shown.detectable:.3g} cannot be told from 0"
+        """What the best option can do, in plain sentences."""
+        best, r, other = self.best, self.distance, self._keenest
+        nouns, shown = _NOUNS[self.purpose], other if self.hopeless else best
+        blind = f"{nouns} below {shown.detectable:.3g} are indistinguishable from 0 at this epsilon"
         if self.hopeless:
-            return f"hopeless at {r:.3g}: {told}, whatever the mechanism"
+            return f"Hopeless at {r:.3g}: {blind}, whatever the mechanism."
         if best.detectable > r:
-            other = self._keenest
             name = " ".join(filter(None, (other.name, other.family, str(other.dimension))))
-            told += f", but from {other.detectable:.3g} on by {name}, at a larger error"
+            blind += f"; {name} detects them from {other.detectable:.3g}, at a larger error"
+        return f"{self._recovered()} {blind[0].upper()}{blind[1:]}."
+
+    def _recovered(self) -> str:
+        """How well the best option estimates quantities at the scale."""
+        best, r = self.best, self.distance
         if self.purpose == "clustering":
-            return f"groups {r:.3g} apart: {best.errors.mistake(r):.1%} of records land in the wrong one; {told}"
+            return f"Groups {r:.3g} apart: {best.errors.mistake(r):.1%} of records land in the wrong one."
         what = f"{_NOUNS[self.purpose]} near {r:.3g}"
         if best.power == 2:
             squares = "variances" if self.purpose in _SUMMED else "squared distances"
             what = f"{squares} near {r:.3g}^2 = {r * r:.3g}"
-        near = f"{what} are recovered to within {_percent(best.relative_error(r))}"
+        near = f"{what[0].upper()}{what[1:]} are recovered to within {_percent(best.relative_error(r))}"
+        told = f"{near} (one standard error)."
         if self.purpose == "nearest":
             gap = math.sqrt(2) * best.standard_error(r)
-            near += f"; candidates whose squared distances differ by less than {gap:.3g} are confused"
-        return f"{near} (one standard error); {told}"
+            told += f" Candidates whose squared distances differ by less than {gap:.3g} are confused."
+        return told
 
     def curves(self) -> tuple[SketchCurve, ...]:
         """Every dimension of every sketch that was considered, for pictures; none where only sums are published."""
@@ -144,7 +149,7 @@ class Plan:
 
     def describe(self) -> str:
         """A table and the verdict."""
-        head = ("mechanism", "projection", "columns", "noise", "its sd", "std error", "relative", "told from 0", "size")
+        head = ("mechanism", "projection", "columns", "noise", "its sd", "std error", "relative", "detectable", "size")
         rows = [
             (
                 o.name,
@@ -319,10 +324,10 @@ def advice(draft: Plan) -> Iterator[str]:
         return
     epsilon = _needed(request, lambda scale: replace(request.guarantee, epsilon=request.guarantee.epsilon * scale))
     if epsilon is not None:
-        yield f"more budget: epsilon {request.guarantee.epsilon * epsilon:.3g} would bring the error to {_GOOD:.0%}"
+        yield f"More budget: epsilon {request.guarantee.epsilon * epsilon:.3g} would bring the error to {_GOOD:.0%}."
     if request.guarantee.unit == "record" and request.purpose not in _SUMMED:
         yield from _smaller_change(request)
-        yield "or release what is summed over records (synthetic data, a covariance): its noise does not grow with rows"
+        yield "Sums over records (synthetic data, a covariance): their noise does not grow with the number of records."
 
 
 def _smaller_change(request: PlanRequest) -> Iterator[str]:
@@ -338,8 +343,8 @@ def _smaller_change(request: PlanRequest) -> Iterator[str]:
         if scale is not None:
             norm = "sum of absolute values" if kind == "l1" else "Euclidean length"
             yield (
-                f"a smaller change: protecting moves of a record by at most {radius / scale:.3g} ({norm}) "
-                f"would bring the error to {_GOOD:.0%}"
+                f"A smaller change: protecting a record against changes of at most {radius / scale:.3g} ({norm}) "
+                f"would bring the error to {_GOOD:.0%}."
             )
 
 

@@ -163,7 +163,7 @@ class GraphSketchRelease(GraphRelease):
         gaps, pairs = (each[0] - cut, each[1] - volume), rows * (rows - 1)
         moments = tuple((gaps[i] * gaps[j]).sum(axis=0) / pairs for i, j in ((0, 0), (0, 1), (1, 1)))
         law: cuts.Quantile = lambda tail: -scipy.special.stdtrit(rows - 1, tail)  # noqa: E731
-        return cuts.ratio(cut, volume, moments, "the sketch's Gaussian rows", law)
+        return cuts.ratio(cut, volume, moments, cuts.SKETCH_ROWS, law)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

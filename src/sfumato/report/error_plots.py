@@ -100,7 +100,7 @@ def _distance_words(release: "AnyRelease") -> list[str]:
         "Distances are in the schema\u2019s weighted units, between records as they were clipped.",
     ]
     if release.manifest["kind"] in ("sketch", "components"):
-        lines.append(f"An error bar covers {release.geometry.covers}.")
+        lines.append(f"Error sources: {release.geometry.covers}.")
     return lines
 
 
