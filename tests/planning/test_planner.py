@@ -272,7 +272,7 @@ def test_sums_beat_noise_on_every_record_for_learning():
     made = plan(columns=50, rows=10_000, guarantee=ATTRIBUTE, purpose="learning")
     assert [o.name for o in made.options][:2] == ["covariance", "covariance"]
     assert made.distance == pytest.approx(0.5)
-    assert "variances near 0.5^2 = 0.25" in made.verdict
+    assert "Variances near 0.5^2 = 0.25" in made.verdict
 
 
 def test_replacing_in_a_gaussian_sketch_has_the_tabled_ridge():

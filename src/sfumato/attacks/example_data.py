@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
@@ -71,7 +71,7 @@ class TargetTable:
         """A release of the whole table, by the path that every release takes."""
         return release(self.table, schema=self.schema, mechanism=recipe, guarantee=guarantee, secret=secret)
 
-    def classes(self, label: str) -> NDArray[np.int64]:
+    def classes(self, label: str) -> Integers:
         """The place of each row's class among those of the label."""
         labelled = Labelled.of(self.schema, label, "classes")
         return labelled.codes(self.schema.encode(self.table))
@@ -112,7 +112,7 @@ def users(rows: int, rng: np.random.Generator) -> TargetTable:
     return of_bits("generated users, 294 flags", rng.random((rows, 294)) < chances)
 
 
-def of_bits(name: str, bits: NDArray[np.bool_]) -> TargetTable:
+def of_bits(name: str, bits: Bools) -> TargetTable:
     """A matrix of bits as flags."""
     names = [f"f{i}" for i in range(bits.shape[1])]
     return TargetTable(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema(tuple(Flag(n) for n in names)))

@@ -8,7 +8,7 @@ popular each bit is counts as public.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,11 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.privacy import attack_bounds
 from sfumato.privacy.guarantee import Guarantee, Unit
 from sfumato.releases.sketch import SketchRelease
 from sfumato.tables.columns import Flag
-
-Places: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def weights(counts: NDArray[np.integer]) -> Floats:
     return np.asarray(1 / np.log(np.maximum(np.asarray(counts, float), 2.0)))
 
 
-def scores(estimates: Floats, known: NDArray[np.bool_], weight: Floats) -> Floats:
+def scores(estimates: Floats, known: Bools, weight: Floats) -> Floats:
     """One score for each row of estimated bits (rows, known bits): agreement is 1, disagreement -1, doubt 0."""
     return np.asarray((2 * estimates - 1) @ (np.where(known, 1.0, -1.0) * weight))
 
@@ -72,13 +70,13 @@ class Knowledge:
     ``seed`` settles choices among equals and the public projection.
     """
 
-    targets: Places
-    columns: Places  # (targets, flags known)
+    targets: Integers
+    columns: Integers  # (targets, flags known)
     weight: Floats
     seed: int
 
     @classmethod
-    def of(cls, bits: NDArray[np.bool_], *, known: int = 4, targets: int = 200, seed: int = 0) -> "Knowledge":
+    def of(cls, bits: Bools, *, known: int = 4, targets: int = 200, seed: int = 0) -> "Knowledge":
         """Random targets with enough flags that are true, and random ones of these."""
         check.whole(1, known=known, targets=targets)
         able = np.flatnonzero(bits.sum(axis=1) >= known)
@@ -90,7 +88,7 @@ class Knowledge:
         return cls(chosen, np.array(columns), weights(bits.sum(axis=0)), seed)
 
 
-def true_bits(case: TargetTable) -> NDArray[np.bool_]:
+def true_bits(case: TargetTable) -> Bools:
     """The flags of a case; refuses other columns."""
     if any(not isinstance(column, Flag) or column.weight != 1 for column in case.schema.data_columns):
         raise ParameterError("linkage is about flags of weight 1: give a schema of nothing else")

@@ -9,7 +9,7 @@ shadow releases as well.
 The game: half of a pool, at random, becomes the release; the attacker, who has other records of the same kind and knows
 the recipe and its public seed, says of each record of the pool whether it was in. Exchanging a record that was in with
 one that was not gives a neighbour under replace that is as likely, so for every attack the rate of true alarms minus
-that of false alarms is at most ``limits.advantage``, and accuracy is at most half of that above a coin.
+that of false alarms is at most ``attack_bounds.advantage``, and accuracy is at most half of that above a coin.
 """
 
 import itertools
@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -29,15 +28,16 @@ from sfumato.attacks.example_data import Secrets, TargetTable, untouched
 from sfumato.errors import ParameterError
 from sfumato.estimation.gaussians import Component
 from sfumato.mechanisms.synthetic.recipe import Synthetic
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.privacy import attack_bounds
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.tables.labels import Labelled
 
-Places: TypeAlias = NDArray[np.int64]
-Attack: TypeAlias = Callable[["Game", SyntheticRelease, Places], Floats]  # evidence on each record, (records, features)
+Attack: TypeAlias = Callable[
+    ["Game", SyntheticRelease, Integers], Floats
+]  # evidence on each record, (records, features)
 
 UNPROTECTED = 1e5  # an epsilon whose noise is as good as none
 _FOLDS = 5
@@ -59,8 +59,8 @@ class Game:
     case: TargetTable
     label: str
     recipe: Synthetic
-    pool: Places
-    own: Places
+    pool: Integers
+    own: Integers
     delta: float
 
     @classmethod
@@ -81,14 +81,14 @@ class Game:
         return self.pool.size // 2
 
     @property
-    def classes(self) -> Places:
+    def classes(self) -> Integers:
         """The class of every record of the case; a record with none cannot take part."""
         found = self.case.classes(self.label)
         if (found < 0).any():
             raise ParameterError(f"every record must have a class that the schema lists under {self.label!r}")
         return found
 
-    def made(self, members: Places, epsilon: float, secret: Secret | None) -> SyntheticRelease:
+    def made(self, members: Integers, epsilon: float, secret: Secret | None) -> SyntheticRelease:
         """The release of some records."""
         promise = Guarantee(epsilon=epsilon, delta=self.delta)
         found = replace(self.case, table=self.case.some(members)).released(self.recipe, promise, secret)
@@ -101,7 +101,7 @@ class Game:
         return np.asarray(Labelled.of(self.case.schema, self.label, "classes").features(encoded).T)
 
 
-def likelihood_ratio(game: Game, made: SyntheticRelease, records: Places) -> Floats:
+def likelihood_ratio(game: Game, made: SyntheticRelease, records: Integers) -> Floats:
     """How much likelier each record is under the release's Gaussian of its class than under that of the attacker's.
 
     The attacker's Gaussian leaves out a fifth of the records at hand, in which the record is if it is one of them: a
@@ -120,7 +120,7 @@ def likelihood_ratio(game: Game, made: SyntheticRelease, records: Places) -> Flo
     return found
 
 
-def shadow_confidence(game: Game, made: SyntheticRelease, records: Places) -> Floats:
+def shadow_confidence(game: Game, made: SyntheticRelease, records: Integers) -> Floats:
     """What a classifier that learnt from the synthetic rows says of each record and its true class."""
     labels = Labelled.of(game.case.schema, game.label, "classes")
     places = {value: place for place, value in enumerate(labels.classes)}
@@ -129,7 +129,7 @@ def shadow_confidence(game: Game, made: SyntheticRelease, records: Places) -> Fl
     return confidence(made.array(), known, rows, game.classes[records])
 
 
-def confidence(learnt: Floats, labels: Places, rows: Floats, classes: Places) -> Floats:
+def confidence(learnt: Floats, labels: Integers, rows: Floats, classes: Integers) -> Floats:
     """Log-probabilities of the true class and of the likeliest one, and how far apart the two are.
 
     Without two classes to tell apart there is nothing to learn: all records look alike then.
@@ -156,7 +156,7 @@ class Judge:
     threshold: float
 
     @classmethod
-    def taught(cls, evidence: Floats, inside: NDArray[np.bool_]) -> "Judge":
+    def taught(cls, evidence: Floats, inside: Bools) -> "Judge":
         """Logistic regression, cut where it told the shadows' records apart best."""
         scaler = StandardScaler().fit(evidence)
         model = LogisticRegression(C=1.0).fit(scaler.transform(evidence), inside)
@@ -165,14 +165,14 @@ class Judge:
         gains = [np.mean(scores[inside] > cut) - np.mean(scores[~inside] > cut) for cut in cuts]
         return cls(model, scaler, float(cuts[int(np.argmax(gains))]))
 
-    def says(self, evidence: Floats) -> NDArray[np.bool_]:
+    def says(self, evidence: Floats) -> Bools:
         """Whether each record was in."""
         return np.asarray(self.model.decision_function(self.scaler.transform(evidence)) > self.threshold)
 
 
 def accuracies(
     game: Game,
-    seen: Callable[[Places, Places], dict[str, Floats]],
+    seen: Callable[[Integers, Integers], dict[str, Floats]],
     *,
     shadows: int,
     runs: int,
@@ -218,13 +218,13 @@ def curves(
     rng, features, classes = np.random.default_rng(seed), game.features(), game.classes
 
     def against(epsilon: float, chosen: dict[str, Attack]) -> dict[str, list[float]]:
-        def seen(members: Places, records: Places) -> dict[str, Floats]:
+        def seen(members: Integers, records: Integers) -> dict[str, Floats]:
             made = game.made(members, epsilon, secrets())
             return {name: attack(game, made, records) for name, attack in chosen.items()}
 
         return accuracies(game, seen, shadows=shadows, runs=runs, rng=rng)
 
-    def bare(members: Places, records: Places) -> dict[str, Floats]:
+    def bare(members: Integers, records: Integers) -> dict[str, Floats]:
         taught = confidence(features[members], classes[members], features[records], classes[records])
         return {"shadow models": taught}
 

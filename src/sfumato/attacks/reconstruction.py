@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
@@ -30,13 +29,11 @@ from sfumato.errors import ParameterError
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Bools, Floats
 from sfumato.privacy import attack_bounds
 from sfumato.privacy.guarantee import Guarantee, Unit
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Flag
-
-Bits = NDArray[np.bool_]
 
 RECOVERED = 0.9  # a column counts as recovered beyond this correlation
 _MOST_BITS = 16
@@ -84,7 +81,7 @@ def dense(matrix: Any) -> Floats:
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, float)
 
 
-def most_likely_bits(released: Floats, matrix: Floats, noise: NoiseLaw | None, rates: Floats) -> Bits:
+def most_likely_bits(released: Floats, matrix: Floats, noise: NoiseLaw | None, rates: Floats) -> Bools:
     """Of all rows of bits the likeliest after each released row (MAP), for bits that are true at independent rates.
 
     Without noise the row whose image is nearest. All 2^d rows are tried, for d up to 16.
@@ -250,7 +247,7 @@ def bits(
 
 def _guessed(
     case: TargetTable, recipe: Sketch | RandomizedResponse, epsilon: float, rates: Floats, secret: Secret | None
-) -> Bits:
+) -> Bools:
     """The likeliest bits behind one release; each randomized answer is judged by itself."""
     promise = Guarantee(epsilon=epsilon, unit="attribute")
     made = case.released(recipe, promise, secret)

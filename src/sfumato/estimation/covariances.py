@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, Number
 from sfumato.intervals.moments import NoiseLaw
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Bools, Floats
 
 _MANY = 1e4  # a sum of as many Laplace draws as this is Gaussian for every purpose here
 _SMALL = 8  # columns up to which simulating costs next to nothing
@@ -37,7 +37,7 @@ _COUNT_SHARE = 0.1  # of what an interval may miss, where the number of records 
 
 
 @lru_cache(maxsize=16)
-def kept(dim: int, *, centred: bool, counted: bool) -> NDArray[np.bool_]:
+def kept(dim: int, *, centred: bool, counted: bool) -> Bools:
     """Which numbers of the triangle of (x, c)(x, c)^T are published: sums if centred, the number of rows if counted."""
     above = np.triu_indices(dim + 1, 1)[1] < dim
     mask = np.concatenate([np.append(np.ones(dim, bool), counted), centred | above])
@@ -82,7 +82,7 @@ class Noisy:
     rounding: Floats | float = 0.0
 
     @cached_property
-    def published(self) -> NDArray[np.bool_]:
+    def published(self) -> Bools:
         """Which numbers of the triangle there are."""
         return kept(self.dim, centred=self.centred, counted=self.public_records is None)
 

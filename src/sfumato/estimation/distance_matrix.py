@@ -11,14 +11,12 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Floats, Integers
 from sfumato.tables.schema import Schema
 
-Indices: TypeAlias = NDArray[np.int64]
 Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
 
 # ---- how far apart rows can be --------------------------------------------------------------------------------------
@@ -75,7 +73,7 @@ def pairs(rows: int) -> int:
     return rows * (rows - 1) // 2
 
 
-def place(first: Indices, second: Indices, rows: int) -> Indices:
+def place(first: Integers, second: Integers, rows: int) -> Integers:
     """Where the pairs of different rows stand in the triangle, in step; the order within a pair does not matter."""
     i, j = np.minimum(first, second), np.maximum(first, second)
     return np.asarray(i * (2 * rows - i - 1) // 2 + j - i - 1)

@@ -7,28 +7,26 @@ correction; only distances that are reported are freed of it.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.intervals.moments import NoiseLaw
-from sfumato.numerics.types import Floats
-
-Indices = NDArray[np.int64]
+from sfumato.numerics.types import Floats, Integers
 
 _BLOCK = 4096  # rows at a time: a block of distances is at most this squared, 128 MB
 _SCORES = 1 << 21  # of rows for queries at a time: 16 MB
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class NearestRows:
     """The nearest rows of each query, nearest first: their indices, and unbiased estimates of squared distances.
 
     Choosing the smallest of many noisy distances makes them look smaller than they are: the estimates are unbiased for
     each pair, not for the winners.
     """
 
-    indices: Indices
+    indices: Integers
     squared: Floats
 
 
@@ -36,7 +34,7 @@ class Neighbours:
 class Clusters:
     """A label for each row, the centres in sketch space, and the sum of squared distances to them (noise included)."""
 
-    labels: Indices
+    labels: Integers
     centres: Floats
     within: float
 
@@ -49,7 +47,7 @@ class Denoised:
     rank: int
 
 
-def nearest(rows: ArrayLike, query: ArrayLike, k: int, noise: NoiseLaw, *, block: int = _BLOCK) -> Neighbours:
+def nearest(rows: ArrayLike, query: ArrayLike, k: int, noise: NoiseLaw, *, block: int = _BLOCK) -> NearestRows:
     """The ``k`` rows nearest to each query, by distance in the sketch.
 
     ``query``: whole numbers are indices of released rows (a row is not its own neighbour); other numbers are public
@@ -77,11 +75,11 @@ def nearest(rows: ArrayLike, query: ArrayLike, k: int, noise: NoiseLaw, *, block
     indices = np.concatenate([np.empty((0, k), np.int64), *(chunk[0] for chunk in found)])
     bias = (1 + by_index) * table.shape[1] * noise.variance
     squared = np.concatenate([np.empty((0, k)), *(chunk[1] for chunk in found)]) - bias
-    return Neighbours(indices[0], squared[0]) if single else Neighbours(indices, squared)
+    return NearestRows(indices[0], squared[0]) if single else NearestRows(indices, squared)
 
 
-def _closest(table: Floats, points: Floats, own: Indices | None, k: int, block: int) -> tuple[Indices, Floats]:
-    """Indices and raw squared distances of the k nearest rows of the table, gathered over blocks of it.
+def _closest(table: Floats, points: Floats, own: Integers | None, k: int, block: int) -> tuple[Integers, Floats]:
+    """Integers and raw squared distances of the k nearest rows of the table, gathered over blocks of it.
 
     Ranked by |r|^2 - 2 p.r, one product for each block; after the first, few are below the worst that is kept.
     """
@@ -105,7 +103,7 @@ def _closest(table: Floats, points: Floats, own: Indices | None, k: int, block: 
     return np.take_along_axis(indices, order, 1), np.take_along_axis(squared, order, 1)
 
 
-def _keep(squared: Floats, indices: Indices, found: tuple[Indices, Floats, Indices]) -> None:
+def _keep(squared: Floats, indices: Integers, found: tuple[Integers, Floats, Integers]) -> None:
     """Let what was found (query, score, index) replace the worst of what is kept for each query, in place."""
     query, score, index = found
     touched, query = np.unique(query, return_inverse=True)
@@ -165,7 +163,7 @@ def _lloyd(table: Floats, centres: Floats, rounds: int = 100) -> Clusters:
     return Clusters(labels, centres, float(squared.sum()))
 
 
-def assign(table: Floats, centres: Floats) -> tuple[Indices, Floats]:
+def assign(table: Floats, centres: Floats) -> tuple[Integers, Floats]:
     """The nearest centre of each row and the squared distance to it, in blocks."""
     labels, squared = np.empty(len(table), np.int64), np.empty(len(table))
     for start in range(0, len(table), _BLOCK):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.tables.columns import Category, Flag
 from sfumato.tables.schema import Schema
 
@@ -73,7 +73,7 @@ def _answer(column: object) -> ResponseColumn:
     )
 
 
-def codes(schema: Schema, block: Floats) -> NDArray[np.int64]:
+def codes(schema: Schema, block: Floats) -> Integers:
     """The true answers of an encoded block (encoded columns, rows), one for every cell whatever the block holds.
 
     Guarantee: each answer is a function of its own cell; no number, NaN and infinities included, raises or leaves
@@ -142,7 +142,7 @@ def _transition(keep: float, other: float, answer: ResponseColumn, sides: int) -
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _column(answer: ResponseColumn, epsilon: float, sides: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _column(answer: ResponseColumn, epsilon: float, sides: int) -> tuple[Floats, Floats, Bools]:
     """Transition of the ways, its inverse, and which ways can be true."""
     channel = Channel(epsilon, answer.categories)
     forth = _transition(channel.keep, channel.other, answer, sides)
@@ -164,7 +164,7 @@ class SumLaw:
     variance: Floats  # of that, when the true cells compare that way
     third: Floats  # its third central moment
     fourth: Floats  # and its fourth
-    possible: NDArray[np.bool_]
+    possible: Bools
     forth: Floats  # (columns, 5, 5): probability of each way to be seen
     back: Floats
     sides: int

@@ -17,11 +17,10 @@ import functools
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from sfumato.estimation.response_law import (
     DIFFERENT,
@@ -39,7 +38,8 @@ from sfumato.estimation.response_law import (
     total,
 )
 from sfumato.intervals.estimate import Bounds, Ends, Estimate, fieller, in_step, plain
-from sfumato.numerics.types import Floats
+from sfumato.numerics.bisection import bisected
+from sfumato.numerics.types import Bools, Floats, Integers
 
 COVERS = "randomized answers"
 _NEAR = 4.0  # truths within this many standard errors of an end of the range share their tails unevenly
@@ -47,8 +47,6 @@ _COUNTED = 1000  # columns up to which hits are counted exactly
 _HALVINGS = 50
 _TINY = 1e-280
 _SURE = 1e-12  # what Fourier rounding may do to a probability, and more
-
-Mask: TypeAlias = NDArray[np.bool_]
 
 
 def squared_distance(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
@@ -128,7 +126,7 @@ def _estimate(law: SumLaw, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
     return Estimate(plain(value), plain(error), COVERS, bounds)
 
 
-def _can(law: SumLaw, seen: Ways) -> Mask:
+def _can(law: SumLaw, seen: Ways) -> Bools:
     """The ways in which the cells of each column can compare; where the second row is public, some are ruled out."""
     if law.sides == 2:
         return law.possible
@@ -138,12 +136,12 @@ def _can(law: SumLaw, seen: Ways) -> Mask:
     return np.asarray(law.possible & open_ways)
 
 
-def _guess(law: SumLaw, table: Floats, seen: Ways, can: Mask) -> Floats:
+def _guess(law: SumLaw, table: Floats, seen: Ways, can: Bools) -> Floats:
     """The unbiased estimate of a sum over the true ways, cut to what it can be."""
     return np.clip(total(law.unbiased(table), seen), *_ends(table, can))
 
 
-def _ends(table: Floats, can: Mask) -> tuple[float, float]:
+def _ends(table: Floats, can: Bools) -> tuple[float, float]:
     """The least and the largest sum of a table over all the ways that can be."""
     least, most = np.where(can, table, np.inf).min(axis=1), np.where(can, table, -np.inf).max(axis=1)
     return float(least.sum()), float(most.sum())
@@ -173,13 +171,13 @@ class _Coin:
         rare, usual = (float(law.forth[0, way] @ differs) for way in (SAME, apart))
         return cls(len(questionnaire.columns), rare, usual, float(law.truth[0, apart]))
 
-    def hits(self, value: Floats) -> NDArray[np.int64]:
+    def hits(self, value: Floats) -> Integers:
         """How many columns were seen to differ, given the unbiased estimate."""
         return np.rint(self.count * self.rare + value / self.unit * (self.usual - self.rare)).astype(np.int64)
 
 
 @functools.lru_cache(maxsize=16)
-def _accepted(coin: _Coin, tail: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _accepted(coin: _Coin, tail: float) -> tuple[Integers, Integers]:
     """For each number of columns that truly differ, the least and the largest number of hits that do not reject it.
 
     The hits are a sum of two binomials; its law is found by a Fourier transform, right to about 1e-13. What the lower
@@ -236,7 +234,7 @@ class _Line:
     step: Floats  # estimates come in jumps: values this far off are counted as no less extreme
 
     @classmethod
-    def of(cls, law: SumLaw, seen: Ways, value: Floats, can: Mask) -> Self:
+    def of(cls, law: SumLaw, seen: Ways, value: Floats, can: Bools) -> Self:
         least, most = (np.broadcast_to(end, value.shape) for end in _ends(law.truth, can))
         spread = np.maximum(_guess(law, law.variance, seen, can), _TINY)
         lines = []
@@ -265,7 +263,7 @@ class _Line:
         return below[0], above[1]
 
 
-def _half_jump(law: SumLaw, seen: Ways, can: Mask) -> Floats:
+def _half_jump(law: SumLaw, seen: Ways, can: Bools) -> Floats:
     """Half the root of fourth moment over variance, summed over columns: for rare errors, half of what one moves."""
     fourth, variance = (_guess(law, table, seen, can) for table in (law.fourth, law.variance))
     return np.asarray(np.sqrt(fourth / np.maximum(variance, _TINY)) / 2)
@@ -287,12 +285,6 @@ def _belt(tail: float, line: _Line) -> Ends:
     def share(truth: Floats) -> Floats:
         return _below(tail, (truth - least) / deviation, (most - truth) / deviation)
 
-    low_a, low_b, high_a, high_b = least, most, least, most
-    for _ in range(_HALVINGS):
-        middle = (low_a + low_b) / 2
-        rejected = line.tails(middle)[1] < 2 * tail - share(middle)
-        low_a, low_b = np.where(rejected, middle, low_a), np.where(rejected, low_b, middle)
-        middle = (high_a + high_b) / 2
-        rejected = line.tails(middle)[0] < share(middle)
-        high_a, high_b = np.where(rejected, high_a, middle), np.where(rejected, middle, high_b)
-    return low_a, np.maximum(high_b, low_a)
+    low, _ = bisected(lambda truth: line.tails(truth)[1] < 2 * tail - share(truth), least, most, _HALVINGS)
+    _, high = bisected(lambda truth: ~(line.tails(truth)[0] < share(truth)), least, most, _HALVINGS)
+    return low, np.maximum(high, low)

@@ -4,7 +4,6 @@ Intervals are exact, not asymptotic: the law of value - truth does not depend on
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, plain
 from sfumato.intervals.moments import NoiseLaw
+from sfumato.numerics.bisection import bisected
 from sfumato.numerics.types import Floats
 
 _NEAR = 4.0  # truths within this many standard deviations of an end of the range share their tails unevenly
@@ -77,8 +77,9 @@ def _belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:
     def accepts_to(truth: Floats) -> Floats:
         return np.asarray(truth + _exceeded(noise, 2 * tail * (1 - share(truth))))
 
-    low, _ = _crossing(accepts_to, value, most)
-    _, high = _crossing(accepts_from, value, most)
+    ends = np.zeros(value.shape), most.astype(np.float64)
+    low, _ = bisected(lambda truth: accepts_to(truth) < value, *ends, _HALVINGS)
+    _, high = bisected(lambda truth: accepts_from(truth) < value, *ends, _HALVINGS)
     return low, high
 
 
@@ -86,13 +87,3 @@ def _exceeded(noise: NoiseLaw, probability: Floats) -> Floats:
     """The value that the noise exceeds with this probability, of any size."""
     small = noise.tail(np.minimum(probability, 1 - probability), 1)
     return np.asarray(np.where(probability <= 0.5, small, -small))
-
-
-def _crossing(edge: Callable[[Floats], Floats], value: Floats, most: Floats) -> Ends:
-    """Two neighbouring numbers in [0, most] between which a growing function passes the value."""
-    low, high = np.zeros(value.shape), most.astype(np.float64)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        below = edge(middle) < value
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return low, high

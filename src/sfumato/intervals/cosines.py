@@ -41,7 +41,8 @@ from sfumato.intervals.moments import Geometry, SketchLaw
 from sfumato.intervals.pair_law import Gram
 from sfumato.intervals.prepivoting import bilinear
 from sfumato.intervals.squared_lengths import LengthLaw, Seen
-from sfumato.numerics.types import Floats
+from sfumato.numerics.bisection import bisected
+from sfumato.numerics.types import Bools, Floats
 
 _NODES = np.arange(-6.0, 6.3, 0.6)
 _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
@@ -179,18 +180,18 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
     """The artanh of the lower bounds at TURNS, by bisection: Pr[... <= end] = tail, averaged over l11 and l22."""
     one, two = (_size(n, k, dim_in) for n in (k, k - 1))
     one, two, weights = one[:, None], two[None, :], _WEIGHTS[:, None] * _WEIGHTS[None, :]
-    low, high = np.full(TURNS.shape, -20.0), np.full(TURNS.shape, 20.0)
-    for _ in range(36):
-        middle = (low + high) / 2
-        edge = np.sinh(TURNS)[:, None, None] * two - np.sinh(middle)[:, None, None] * one
+
+    def below(artanh: Floats) -> Bools:
+        edge = np.sinh(TURNS)[:, None, None] * two - np.sinh(artanh)[:, None, None] * one
         if math.isinf(dim_in):
             above = scipy.special.ndtr(-edge)
         else:
             eta = np.clip(edge / np.sqrt((1 - one**2) * (1 - two**2)), -_FULL, _FULL)
             freedom = max(dim_in - k - 1, 0.5)  # eta is a coordinate of a unit vector in d - k dimensions
             above = scipy.special.stdtr(freedom, -eta / np.sqrt(1 - eta**2) * math.sqrt(freedom))
-        below = np.sum(weights * above, axis=(1, 2)) < tail
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(np.sum(weights * above, axis=(1, 2)) < tail)
+
+    low, high = bisected(below, np.full(TURNS.shape, -20.0), np.full(TURNS.shape, 20.0), 36)
     return np.asarray((low + high) / 2)
 
 

@@ -39,7 +39,8 @@ from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.intervals.pair_law import Gram
 from sfumato.intervals.prepivoting import Arms, bilinear, stretched
 from sfumato.intervals.squared_lengths import LengthLaw, Seen
-from sfumato.numerics.types import Floats
+from sfumato.numerics.bisection import bisected
+from sfumato.numerics.types import Bools, Floats
 
 _NODES = np.arange(-6.5, 6.55, 0.05)  # normal quantiles over which L is averaged
 _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
@@ -182,12 +183,13 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
     stretch, left = _stretches(k, dim_in)
     r, across, freedom = np.tanh(TURNS)[:, None], 1 / np.cosh(TURNS)[:, None], max(k - 1, 1)
     unit = np.sqrt((1 + r * r) / k)
-    low, high = np.full_like(r, -40.0), np.full_like(r, 40.0)  # of the arsinh of the answer
-    for _ in range(32):
-        middle = (low + high) / 2
-        student = ((r + np.sinh(middle) * unit) * stretch - r) / (across * left) * math.sqrt(freedom)
-        below = np.sum(_WEIGHTS * scipy.special.stdtr(freedom, student), axis=1, keepdims=True) < tail
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+
+    def below(arsinh: Floats) -> Bools:
+        student = ((r + np.sinh(arsinh) * unit) * stretch - r) / (across * left) * math.sqrt(freedom)
+        found = np.sum(_WEIGHTS * scipy.special.stdtr(freedom, student), axis=1, keepdims=True)
+        return np.asarray(found < tail)
+
+    low, high = bisected(below, np.full_like(r, -40.0), np.full_like(r, 40.0), 32)
     return np.asarray(np.sinh((low + high) / 2)[:, 0])
 
 

@@ -24,7 +24,8 @@ import numpy as np
 from sfumato.intervals.estimate import Ends
 from sfumato.intervals.moments import SketchLaw
 from sfumato.intervals.pair_law import Gram, draws
-from sfumato.numerics.types import Floats
+from sfumato.numerics.bisection import bisected
+from sfumato.numerics.types import Bools, Floats
 
 Rule: TypeAlias = Callable[[float, Gram, SketchLaw], Ends]
 
@@ -169,15 +170,15 @@ def _by_release(arms: Arms, factors: Floats) -> Floats:
     size = _SIZES[:, None] * np.ones(_ANGLES.size) * arms.law.geometry.dim_out
     pair = Gram(size, size, size * _ANGLES)
     arm = arms.of(pair)[0]
-    tables = []
-    for part in factors:
-        least, most = np.zeros_like(arm), np.full_like(arm, _LONGEST)
-        for _ in range(_HALVINGS):
-            factor = (least + most) / 2
-            missed = factor > bilinear(part, *_truth_at(arms, pair, pair.inner - factor * arm))
-            least, most = np.where(missed, least, factor), np.where(missed, factor, most)
-        tables.append((least + most) / 2)
-    return np.stack(tables)
+
+    def found(part: Floats) -> Floats:
+        def short(factor: Floats) -> Bools:
+            return ~np.asarray(factor > bilinear(part, *_truth_at(arms, pair, pair.inner - factor * arm)))
+
+        least, most = bisected(short, np.zeros_like(arm), np.full_like(arm, _LONGEST), _HALVINGS)
+        return np.asarray((least + most) / 2)
+
+    return np.stack([found(part) for part in factors])
 
 
 def _truth_at(arms: Arms, pair: Gram, end: Floats) -> Ends:

@@ -2,7 +2,7 @@
 
 A cap promises something about one unit (a value, a record, an edge), for its neighbours and its changes. A release
 promises about its own. ``units`` counts how many steps of the release's kind lead from any dataset to any neighbour in
-the cap's sense; a loss then counts for that many (``recorded.grouped``).
+the cap's sense; a loss then counts for that many (``stored_losses.grouped``).
 """
 
 import math
