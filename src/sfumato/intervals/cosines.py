@@ -19,7 +19,7 @@ those that cannot exclude anything, as they should, cover with probability 1 (Gl
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -30,17 +30,15 @@ from sfumato.intervals.estimate import Ends
 from sfumato.intervals.inner_products import (
     DIRECTION,
     EXACT,
-    PARTS,
     TURNS,
+    between,
     canonical,
     laplace_scores,
     standing,
-    steps,
 )
 from sfumato.intervals.moments import Geometry, SketchLaw
 from sfumato.intervals.pair_law import Gram
-from sfumato.intervals.prepivoting import bilinear
-from sfumato.intervals.squared_lengths import LengthLaw, Seen
+from sfumato.intervals.squared_lengths import LengthLaw
 from sfumato.numerics.bisection import bisected
 from sfumato.numerics.types import Bools, Floats
 
@@ -83,8 +81,8 @@ def _shares(tail: float, pair: Gram, law: LengthLaw) -> Triple:
     fixed = law.rows.fixed
     excess = scipy.special.ndtri(tail) ** 2 * (law.noise.fourth - 2) / 4 * law.geometry.dim_out
     middle, less, more = np.zeros_like(pair.inner), np.zeros_like(pair.inner), np.zeros_like(pair.inner)
-    for squares, fourths in ((pair.squared_z, pair.fourth_z), (pair.squared_w, pair.fourth_w)):
-        one = Seen(squares, np.asarray(fourths))
+    for one in pair.rows:
+        squares = one.squares
         low, high = squared_lengths.bounds(_LOW * tail, one, law)[0], squared_lengths.bounds(tail, one, law)[1]
         value = np.maximum(squares - law.bias, law.bias / 10)
         ends = [-np.log1p(law.bias / np.maximum(length, 1e-30 * law.bias)) / 2 for length in (low, value, high)]
@@ -134,10 +132,10 @@ def _spread(pair: Gram, law: LengthLaw) -> Floats:
     That of a row is 3 / (k + 2) for a random direction, and more where fourth powers show that it lies in few entries.
     """
     k, spread = law.geometry.dim_out, np.zeros_like(pair.inner)
-    for squares, fourths in ((pair.squared_z, pair.fourth_z), (pair.squared_w, pair.fourth_w)):
-        seen = Seen(squares, np.asarray(fourths))
-        most = squared_lengths.concentration_of(seen, law)[0] if np.any(fourths) else np.zeros_like(squares)
-        spread = spread + squares**2 * np.clip(most, min(3 / (k + 2), 1.0), 1.0)
+    for row in pair.rows:
+        known = np.any(row.fourths)
+        most = squared_lengths.concentration_of(row, law)[0] if known else np.zeros_like(row.squares)
+        spread = spread + row.squares**2 * np.clip(most, min(3 / (k + 2), 1.0), 1.0)
     return np.asarray(spread / np.maximum(pair.squared_z + pair.squared_w, 1e-300) ** 2)
 
 
@@ -167,12 +165,9 @@ def _part(r: Floats, pair: Gram, geometry: Geometry) -> Floats:
 
 def _lower(tail: float, r: Floats, part: Floats, geometry: Geometry) -> Floats:
     """Lower bounds of rho from a table over artanh r. Beyond it both ends move alike."""
-    turn, k = np.arctanh(r), geometry.dim_out
+    turn = np.arctanh(r)
     within = np.clip(turn, TURNS[0], TURNS[-1])
-    if geometry.family != "orthonormal":
-        return np.asarray(np.tanh(np.interp(within, TURNS, _table(tail, k, math.inf)) + turn - within))
-    columns = [_table(tail, k, geometry.dim_in / p if p > 0 else math.inf) for p in PARTS]
-    return np.asarray(np.tanh(bilinear(np.stack(columns, axis=1), *steps(within, part)) + turn - within))
+    return np.asarray(np.tanh(between(partial(_table, tail), within, part, geometry) + turn - within))
 
 
 @lru_cache(maxsize=512)

@@ -28,7 +28,7 @@ cautious ends of their own and never less.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import scipy
@@ -38,14 +38,14 @@ from sfumato.intervals.estimate import Ends
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.intervals.pair_law import Gram
 from sfumato.intervals.prepivoting import Arms, bilinear, stretched
-from sfumato.intervals.squared_lengths import LengthLaw, Seen
+from sfumato.intervals.squared_lengths import LengthLaw, Seen, beta_quantiles, gamma_quantiles
 from sfumato.numerics.bisection import bisected
 from sfumato.numerics.types import Bools, Floats
 
 _NODES = np.arange(-6.5, 6.55, 0.05)  # normal quantiles over which L is averaged
 _WEIGHTS = np.exp(-(_NODES**2) / 2) / np.sum(np.exp(-(_NODES**2) / 2))
 TURNS = np.linspace(-4.0, 4.0, 65)  # artanh r; beyond, Y hardly matters (k > 3) and the nodes do not resolve it
-PARTS = np.linspace(0.0, 1.0, 5)  # d over the d that stands for it
+_PARTS = np.linspace(0.0, 1.0, 5)  # d over the d that stands for it
 EXACT, _MOST = 0.004, 0.25  # tails between these are held to their level; smaller ones (simultaneous) err outwards
 
 DIRECTION = 0.1  # by how much, over k, arms are longer for directions that fourth powers do not tell apart
@@ -165,16 +165,17 @@ def standing(share: Floats, geometry: Geometry) -> Floats:
 
 def _standardised(tail: float, turn: Floats, part: Floats, geometry: Geometry) -> Floats:
     """How many deviations the low end lies above <z, w>, from a table over artanh r."""
-    within = np.clip(turn, TURNS[0], TURNS[-1])
+    return between(partial(_table, tail), np.clip(turn, TURNS[0], TURNS[-1]), part, geometry)
+
+
+def between(table: Callable[[int, float], Floats], turn: Floats, part: Floats, geometry: Geometry) -> Floats:
+    """Tables over TURNS, made for the columns and the d that stands for the true one, read between their nodes."""
+    k = geometry.dim_out
     if geometry.family != "orthonormal":
-        return np.asarray(np.interp(within, TURNS, _table(tail, geometry.dim_out, math.inf)))
-    columns = [_table(tail, geometry.dim_out, geometry.dim_in / p if p > 0 else math.inf) for p in PARTS]
-    return bilinear(np.stack(columns, axis=1), *steps(within, part))
-
-
-def steps(turn: Floats, part: Floats) -> Ends:
-    """Places in a table over TURNS and PARTS."""
-    return (turn - TURNS[0]) / (TURNS[1] - TURNS[0]), part * (PARTS.size - 1)
+        return np.asarray(np.interp(turn, TURNS, table(k, math.inf)))
+    columns = [table(k, geometry.dim_in / p if p > 0 else math.inf) for p in _PARTS]
+    steps = (turn - TURNS[0]) / (TURNS[1] - TURNS[0]), part * (_PARTS.size - 1)
+    return bilinear(np.stack(columns, axis=1), *steps)
 
 
 @lru_cache(maxsize=512)
@@ -195,13 +196,9 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
 
 def _stretches(k: int, dim_in: float) -> Ends:
     """Quantiles of L at _NODES, with the sqrt(1 - S) that belong to them."""
-    tail, upper = scipy.special.ndtr(-np.abs(_NODES)), _NODES > 0
     if math.isinf(dim_in):
-        chi = np.where(upper, scipy.special.gammainccinv(k / 2, tail), scipy.special.gammaincinv(k / 2, tail))
-        return chi / (k / 2), np.ones_like(tail)
-    a, b = k / 2, (dim_in - k) / 2
-    rest = np.where(upper, scipy.special.betaincinv(b, a, tail), 1 - scipy.special.betaincinv(a, b, tail))
-    share = np.where(upper, 1 - rest, scipy.special.betaincinv(a, b, tail))
+        return gamma_quantiles(k / 2, _NODES) / (k / 2), np.ones_like(_NODES)
+    share, rest = beta_quantiles(k, dim_in, _NODES)
     return share * dim_in / k, np.sqrt(np.maximum(rest, 1e-30))
 
 

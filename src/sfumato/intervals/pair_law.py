@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 
 from sfumato.intervals.moments import Geometry, NoiseKind
+from sfumato.intervals.squared_lengths import Seen
 from sfumato.numerics.types import Floats
 
 _ENTRIES = 1 << 21  # of each kind, that a simulation draws, within these bounds on the number of pairs
@@ -35,6 +36,11 @@ class Gram:
         """Of rows, pairwise in step."""
         gram = (np.asarray(np.sum(a * b, axis=-1)) for a, b in ((one, one), (two, two), (one, two)))
         return cls(*gram, *(np.einsum("...i,...i->...", row * row, row * row) for row in (one, two)))
+
+    @property
+    def rows(self) -> tuple[Seen, Seen]:
+        """What was seen of z and of w alone."""
+        return Seen(self.squared_z, np.asarray(self.fourth_z)), Seen(self.squared_w, np.asarray(self.fourth_w))
 
     def over(self, unit: float) -> Self:
         """In other units of squared length."""

@@ -183,15 +183,25 @@ def _stretches(geometry: Geometry) -> Floats | None:
     variance = geometry.stretch_variance(1.0, 1 / geometry.dim_in)
     if variance <= 0:
         return None
-    tail, upper = scipy.special.ndtr(-np.abs(_NODES)), _NODES > 0
     if geometry.family == "orthonormal":
-        a, b = geometry.dim_out / 2, (geometry.dim_in - geometry.dim_out) / 2
-        share = np.where(upper, 1 - scipy.special.betaincinv(b, a, tail), scipy.special.betaincinv(a, b, tail))
+        share, _ = beta_quantiles(geometry.dim_out, geometry.dim_in, _NODES)
         return np.asarray(share * geometry.dim_in / geometry.dim_out)
     shape = 1 / variance
-    return np.asarray(
-        np.where(upper, scipy.special.gammainccinv(shape, tail), scipy.special.gammaincinv(shape, tail)) / shape
-    )
+    return np.asarray(gamma_quantiles(shape, _NODES) / shape)
+
+
+def gamma_quantiles(shape: float, scores: Floats) -> Floats:
+    """Of the gamma law of this shape, at normal quantiles; accurate in both tails."""
+    tail = scipy.special.ndtr(-np.abs(scores))
+    upper, lower = scipy.special.gammainccinv(shape, tail), scipy.special.gammaincinv(shape, tail)
+    return np.asarray(np.where(scores > 0, upper, lower))
+
+
+def beta_quantiles(dim_out: int, dim_in: float, scores: Floats) -> Ends:
+    """Of the share of a squared length that k of d coordinates have, Beta(k/2, (d - k)/2), and of the rest."""
+    a, b, tail, upper = dim_out / 2, (dim_in - dim_out) / 2, scipy.special.ndtr(-np.abs(scores)), scores > 0
+    small, large = scipy.special.betaincinv(a, b, tail), scipy.special.betaincinv(b, a, tail)
+    return np.where(upper, 1 - large, small), np.where(upper, large, 1 - small)
 
 
 def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) -> Floats:
