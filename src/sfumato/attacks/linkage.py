@@ -81,7 +81,7 @@ class Knowledge:
         check.whole(1, known=known, targets=targets)
         able = np.flatnonzero(bits.sum(axis=1) >= known)
         if able.size == 0:
-            raise ParameterError(f"nobody has {known} flags that are true: let known be smaller")
+            raise ParameterError(f"no record has {known} true flags: use a smaller known")
         rng = np.random.default_rng(seed)
         chosen = rng.permutation(able)[:targets]
         columns = [rng.permutation(np.flatnonzero(bits[row]))[:known] for row in chosen]
@@ -91,7 +91,7 @@ class Knowledge:
 def true_bits(case: TargetTable) -> Bools:
     """The flags of a case; refuses other columns."""
     if any(not isinstance(column, Flag) or column.weight != 1 for column in case.schema.data_columns):
-        raise ParameterError("linkage is about flags of weight 1: give a schema of nothing else")
+        raise ParameterError("linkage needs a schema of flags of weight 1 only")
     return np.asarray(case.encoded() > 0.5)
 
 

@@ -169,7 +169,7 @@ class Plan:
         typical = (
             "a column that is filled evenly" if self.purpose in _SUMMED else "two random records within the bounds"
         )
-        origin = f" ({typical}; name your own with distance)" if self.assumed else ""
+        origin = f" ({typical}; set distance for your own)" if self.assumed else ""
         title = f"{self.purpose} at {self.noun} {self.distance:.4g}{origin}"
         return "\n".join([title, *lines, self.verdict, *self.advice])
 

@@ -54,11 +54,11 @@ class ScalesPlan:
 
     def describe(self) -> str:
         """All ways, scale by scale, and which one to take."""
-        ways = [("one sketch", self._words([self.single]), self.errors([self.single]))]
-        ways += [("several", self._words(self.several), self.errors(self.several))]
-        ways += [("out of reach: all the budget for each scale", self._words(self.own), self.best_errors)]
+        ways = [("One sketch", self._words([self.single]), self.errors([self.single]))]
+        ways += [("Several sketches", self._words(self.several), self.errors(self.several))]
+        ways += [("Not possible at once: the whole budget for each scale", self._words(self.own), self.best_errors)]
         lines = [f"{label}: {words}: relative error {self._at(errors)}" for label, words, errors in ways]
-        return "\n".join([*lines, f"release {'one sketch' if len(self.parts) == 1 else 'several sketches'}"])
+        return "\n".join([*lines, f"Recommended: {'one sketch' if len(self.parts) == 1 else 'several sketches'}."])
 
     def to_dict(self) -> dict[str, Any]:
         """For machines: what to release, with the relative error at each distance."""
@@ -83,7 +83,7 @@ def plan_scales(distances: Sequence[float], **facts: Any) -> ScalesPlan:
     """
     wanted = tuple(sorted(map(float, distances)))
     if len(wanted) < 2:
-        raise ParameterError("several scales are at least two distances: for one, use plan(distance=...)")
+        raise ParameterError("a plan for several scales needs at least two distances: for one, use plan(distance=...)")
     check.positive(**{f"distances[{i}]": r for i, r in enumerate(wanted)})
     plans = [plan(distance=r, **facts) for r in wanted]
     own = tuple(_sketch(made) for made in plans)
