@@ -25,6 +25,8 @@ from sfumato.tables.schema import Schema
 
 Noise = Literal["laplace", "gaussian"]
 
+STEPS = 22  # one unit's largest move is about 2^22 steps of the grid that noise is drawn on, or more for many numbers
+MOST_COLUMNS = 3000  # of which second moments are published
 FROM_DATA = "which vertices there are was taken from the data, which is outside the guarantee"
 CLASSES_SHOWN = "classes are public here: the class of a record, and how many records have each, are not protected"
 
@@ -129,6 +131,14 @@ def check_noise(guarantee: Guarantee, noise: str) -> None:
         )
 
 
+def check_columns(what: str, columns: int, advice: str = "leave some out") -> None:
+    """Refuse second moments, or means, of so many columns that noise is all there would be."""
+    if columns > MOST_COLUMNS:
+        raise ParameterError(
+            f"{what} of more than {MOST_COLUMNS} encoded columns would be all noise, got {columns}: {advice}"
+        )
+
+
 def check_scale(
     guarantee: Guarantee,
     scale: float,
@@ -154,6 +164,11 @@ def public_rows(count: int, guarantee: Guarantee) -> int | None:
 
 
 # ---- noise on sums ---------------------------------------------------------------------------------------------------
+
+
+def coarsening(reach: float, numbers: int = 1) -> int:
+    """How many bits exact sums are coarsened by: noise on so many numbers is many steps then, and fits its sampler."""
+    return max(0, math.floor(math.log2(reach)) - max(STEPS, numbers.bit_length() + 8))
 
 
 def order_of(noise: Noise) -> Order:

@@ -25,6 +25,7 @@ from sfumato.mechanisms.base import (
     Prepared,
     Published,
     Recipe,
+    check_columns,
     check_noise,
     check_shows_rows,
     order_of,
@@ -39,8 +40,6 @@ from sfumato.privacy.losses import Loss
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
-
-_MOST_COLUMNS = 3000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +90,7 @@ def _check_possible(recipe: Components, schema: Schema, guarantee: Guarantee) ->
         raise ParameterError("components follow the data, so no law of theirs protects: use projection='fixed'")
     if recipe.dimension > columns:
         raise check.fail("dimension", recipe.dimension, f"at most {columns}, the number of encoded columns")
-    if columns > _MOST_COLUMNS:
-        raise ParameterError(
-            f"components of more than {_MOST_COLUMNS} encoded columns drown in noise, got {columns}: use a sketch"
-        )
+    check_columns("components", columns, "use a sketch")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,16 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation import covariances
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import Prepared, Published, Recipe, check_noise, idealized, noise_loss, public_rows
+from sfumato.mechanisms.base import (
+    Prepared,
+    Published,
+    Recipe,
+    check_columns,
+    check_noise,
+    idealized,
+    noise_loss,
+    public_rows,
+)
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats
@@ -44,7 +53,6 @@ from sfumato.tables.schema import Schema
 CovarianceNoise = Literal["gaussian", "laplace", "sketch"]
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows beside a sketch
 SKETCH_ROWS = 473
-_MOST_COLUMNS = 3000
 _GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of the ridge's standard deviation
 
 
@@ -98,10 +106,7 @@ def _check_possible(recipe: Covariance, schema: Schema, guarantee: Guarantee) ->
             f"change={guarantee.allowed_change.kind!r}"
         )
     check_noise(guarantee, recipe.noise)
-    if schema.encoding.dim > _MOST_COLUMNS:
-        raise ParameterError(
-            f"covariances of more than {_MOST_COLUMNS} encoded columns drown in noise, got {schema.encoding.dim}"
-        )
+    check_columns("covariances", schema.encoding.dim)
 
 
 def _check_sketch(guarantee: Guarantee) -> None:

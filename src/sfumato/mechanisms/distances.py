@@ -29,6 +29,7 @@ from sfumato.mechanisms.base import (
     check_noise,
     check_scale,
     check_shows_rows,
+    coarsening,
     noise_facts,
     noise_loss,
     order_of,
@@ -44,8 +45,7 @@ from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
 
 MOST_ROWS = 20_000  # their triangle has 200 million entries
-_STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid ...
-_LEAST_STEPS = 5  # ... and that of a single entry at least 2^5, so that rounding it up costs 3% at most
+_LEAST_STEPS = 5  # a single entry moves by at least 2^5 steps, so that rounding it up costs 3% at most
 _CELLS = 1 << 21  # of one block of inner products: 16 MiB of doubles
 _NARROWEST = 1e-100  # widths beyond this, or its reciprocal, could overflow or underflow when squared
 
@@ -185,7 +185,7 @@ class PreparedDistances(Prepared):
     def shift(self, rows: int) -> int:
         """How many bits the exact distances are coarsened by, so that noise is a good number of steps."""
         reach = self._norm(self.moved(rows), self.moves)
-        return max(0, min(math.floor(math.log2(reach)) - _STEPS, self.moves[0].bit_length() - 1 - _LEAST_STEPS))
+        return max(0, min(coarsening(reach), self.moves[0].bit_length() - 1 - _LEAST_STEPS))
 
     def sensitivity(self, rows: int) -> float:
         """How far one unit moves the coarsened triangle, in the norm of the noise, in steps of the published grid.

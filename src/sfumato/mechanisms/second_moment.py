@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato.estimation import covariances
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import check_scale, noise_facts
+from sfumato.mechanisms.base import check_scale, coarsening, noise_facts
 from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
 from sfumato.numerics.lattice import coarsened_sensitivity
@@ -36,12 +36,13 @@ from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.lattice_projection import Runs, check_steps, check_widths
 from sfumato.projection.moment_grid import MomentGrid
+from sfumato.projection.projection import Runs
+from sfumato.projection.unit_ball import rounded_up
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
 
 BITS = 20  # the widest column, or the anchor, has at most 2^20 steps: products of 2^13 rows are exact in doubles
-_STEPS = 22  # one unit's largest move is about 2^22 steps of the noise's grid, or more for many entries
 
 
 def box(half: Integers, order: Order, anchor: int = 0) -> float:
@@ -58,10 +59,16 @@ def box(half: Integers, order: Order, anchor: int = 0) -> float:
     if order == 1:
         beside = anchor * total + anchor**2 * half.size / (2 * (half.size + 1))
         alone = (total**2 + squares) // 2  # exact: both are even or both are odd
-        return _up(alone + _up(beside)) if anchor else float(alone) if alone <= 1 << 53 else _up(alone)
+        return (
+            rounded_up(alone + rounded_up(beside))
+            if anchor
+            else float(alone)
+            if alone <= 1 << 53
+            else rounded_up(alone)
+        )
     by_length = math.sqrt(2) * (squares + anchor**2)
     fourths = sum(h**4 for h in half.tolist())  # of Python's integers, which have no limit
-    return _up(min(by_length, math.sqrt(4 * squares**2 - 3 * fourths + 8 * anchor**2 * squares)))
+    return rounded_up(min(by_length, math.sqrt(4 * squares**2 - 3 * fourths + 8 * anchor**2 * squares)))
 
 
 def arrival(lengths: tuple[float, float], order: Order, anchor: int, *, centred: bool) -> float:
@@ -73,8 +80,8 @@ def arrival(lengths: tuple[float, float], order: Order, anchor: int, *, centred:
     first, second = lengths
     if centred:
         first, squared = first + anchor, second**2 + anchor**2
-        return _up((first**2 + squared) / 2 if order == 1 else squared)
-    return _up((first**2 + second**2) / 2 + anchor**2 if order == 1 else math.hypot(second**2, anchor**2))
+        return rounded_up((first**2 + squared) / 2 if order == 1 else squared)
+    return rounded_up((first**2 + second**2) / 2 + anchor**2 if order == 1 else math.hypot(second**2, anchor**2))
 
 
 def attribute(half: Integers, order: Order, categories: Runs = (), anchor: int = 0) -> float:
@@ -95,7 +102,7 @@ def attribute(half: Integers, order: Order, categories: Runs = (), anchor: int =
     h, others = half.astype(float), (_sum(half**2) + anchor**2 - half**2).astype(float)
     inside = (3 * h - np.sqrt(np.maximum(h**2 - 4 * others, 0))) / 2
     best = max(float((x**2 * ((2 * h - x) ** 2 + 2 * others)).max()) for x in (2 * h, inside))
-    return max([_up(math.sqrt(best)), *pairs])
+    return max([rounded_up(math.sqrt(best)), *pairs])
 
 
 def two_columns(half: Integers, first: int, order: Order, anchor: int = 0) -> float:
@@ -114,7 +121,7 @@ def two_columns(half: Integers, first: int, order: Order, anchor: int = 0) -> fl
         others = _sum(half) + anchor - 2 * h
         return float(4 * h * others if others >= 3 * h else (others + 3 * h) ** 2 // 3)
     others = _sum(half**2) + anchor**2 - 2 * h**2
-    return _up(4 * h * math.sqrt(others if others >= h**2 else others + h**2))
+    return rounded_up(4 * h * math.sqrt(others if others >= h**2 else others + h**2))
 
 
 def length_ball(longest: float, moved: float) -> float:
@@ -126,8 +133,8 @@ def length_ball(longest: float, moved: float) -> float:
     """
     moved = min(moved, math.sqrt(2) * longest)
     if moved <= 2 / 3 * longest:
-        return _up(moved * (2 * longest - moved))
-    return _up(moved * math.sqrt(2 * longest**2 - moved**2 / 2))
+        return rounded_up(moved * (2 * longest - moved))
+    return rounded_up(moved * math.sqrt(2 * longest**2 - moved**2 / 2))
 
 
 def sum_ball(half: Integers, largest: float, moved: float) -> float:
@@ -141,16 +148,11 @@ def sum_ball(half: Integers, largest: float, moved: float) -> float:
     within = min(moved, width)
     full = min(within * (2 * width - within), 2 * largest * moved, 2 * largest**2)
     diagonal = min(2 * int(half.max()) * moved, _sum(half**2), 2 * largest**2)
-    return _up((full + diagonal) / 2)
+    return rounded_up((full + diagonal) / 2)
 
 
 def _sum(integers: Integers) -> int:
     return int(integers.sum())
-
-
-def _up(value: float) -> float:
-    """Past the roundings of the few operations on exact sums that made the value."""
-    return value * (1 + 2.0**-45)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -303,7 +305,7 @@ class SecondMoment:
     @property
     def shift(self) -> int:
         """How many bits the exact sums are coarsened by, so that the noise fits its sampler."""
-        return max(0, math.floor(math.log2(self.reach)) - max(_STEPS, self.entries.bit_length() + 8))
+        return coarsening(self.reach, self.entries)
 
     @property
     def sensitivity(self) -> float:

@@ -24,6 +24,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import MOST_NUMBERS, Facts
 from sfumato.mechanisms.base import (
+    STEPS,
     Noise,
     Prepared,
     Published,
@@ -31,6 +32,7 @@ from sfumato.mechanisms.base import (
     check_noise,
     check_scale,
     check_shows_rows,
+    coarsening,
     noise_facts,
     noise_loss,
     order_of,
@@ -46,7 +48,6 @@ from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Piecewise, Rows
 from sfumato.tables.schema import Schema
 
-_STEPS = 22  # one unit's largest move is about 2^22 steps of the published grid
 _DRAWN = 1 << 18  # noises at a time
 _SINGLE = 12  # numbers up to 2^12 noise scales are published in single precision: it errs by 2^-12 of the scale
 
@@ -210,7 +211,7 @@ class PreparedSketch(Prepared):
     @property
     def shift(self) -> int:
         """How many bits the exact product is coarsened by, so that noise is a good number of steps."""
-        return max(0, math.floor(math.log2(self.reach)) - _STEPS)
+        return coarsening(self.reach)
 
     @property
     def sensitivity(self) -> float:
@@ -231,7 +232,7 @@ class PreparedSketch(Prepared):
             return noise_loss(self.order, level)
         # The loss averages over draws of P, so nothing in it may depend on the draw: with sensitivity >= 2^22 steps
         # (or no coarsening at all) the coarsening adds at most sqrt(k) steps.
-        rounding = (self.projection.rounding_beforehand + math.sqrt(self.dimension) * 2.0**-_STEPS) * (1 + 1e-12)
+        rounding = (self.projection.rounding_beforehand + math.sqrt(self.dimension) * 2.0**-STEPS) * (1 + 1e-12)
         if self.order == 1:
             return FreshLaplace(dim_out=self.dimension, radius=1.0, laplace_scale=level, rounding=rounding)
         dim_in = self.projection.projection.dim_in

@@ -235,26 +235,26 @@ def sums_move(
 ) -> float:
     """The sum over all rows of (z, appended numbers within +- these)."""
     moved = math.sqrt(dim) * top + math.fsum(appended) if order == 1 else math.hypot(top, *appended)
-    return _up(moved if neighbours == "add-remove" else 2 * moved)
+    return rounded_up(moved if neighbours == "add-remove" else 2 * moved)
 
 
 def triangle_move(dim: int, order: Order, neighbours: Neighbours, *, top: float = 1.0) -> float:
     """The second moment of z."""
     if neighbours == "add-remove":
-        return _up(((dim + 1) / 2 if order == 1 else 1.0) * top**2)
+        return rounded_up(((dim + 1) / 2 if order == 1 else 1.0) * top**2)
     if dim == 1:
         return top**2
-    return _up((math.sqrt(dim * (dim + 3) / 2) if order == 1 else math.sqrt(2)) * top**2)
+    return rounded_up((math.sqrt(dim * (dim + 3) / 2) if order == 1 else math.sqrt(2)) * top**2)
 
 
 def labelled_move(dim: int, order: Order, neighbours: Neighbours, *, label: float, top: float = 1.0) -> float:
     """The second moment of (z, y), |y| <= label."""
     squared = top**2 + label**2
     if order == 2:
-        return _up(squared * (math.sqrt(2) if neighbours == "replace" else 1.0))
+        return rounded_up(squared * (math.sqrt(2) if neighbours == "replace" else 1.0))
     cross = label * math.sqrt(dim) * top * (2 if neighbours == "replace" else 1)
     parts = triangle_move(dim, 1, neighbours, top=top) + cross + label**2
-    return _up(min(parts, triangle_move(dim + 1, 1, neighbours) * squared))
+    return rounded_up(min(parts, triangle_move(dim + 1, 1, neighbours) * squared))
 
 
 def classes_move(
@@ -268,7 +268,7 @@ def classes_move(
         return labelled_move(dim, 2, neighbours, label=math.hypot(constant, label), top=top)
     sums = constant * (math.sqrt(dim) * top + label)
     one = labelled_move(dim, 1, "add-remove", label=label, top=top) + sums + constant**2
-    return _up(one if neighbours == "add-remove" else 2 * one)
+    return rounded_up(one if neighbours == "add-remove" else 2 * one)
 
 
 def within_classes_move(dim: int, order: Order, *, constant: float, label: float = 0.0, top: float = 1.0) -> float:
@@ -276,11 +276,11 @@ def within_classes_move(dim: int, order: Order, *, constant: float, label: float
     squared, columns = top**2 + label**2, dim + (label > 0)
     if order == 2:
         far = 2 * constant * math.sqrt(squared) if constant**2 > squared else squared + constant**2
-        return _up(math.sqrt(2) * far)
+        return rounded_up(math.sqrt(2) * far)
     parts = labelled_move(dim, 1, "replace", label=label, top=top) + 2 * constant * (math.sqrt(dim) * top + label)
-    return _up(min(parts, (squared + constant**2) * math.sqrt(columns * (columns + 5) / 2)))
+    return rounded_up(min(parts, (squared + constant**2) * math.sqrt(columns * (columns + 5) / 2)))
 
 
-def _up(value: float) -> float:
+def rounded_up(value: float) -> float:
     """Past the roundings of a few operations."""
     return value * (1 + 2.0**-45)

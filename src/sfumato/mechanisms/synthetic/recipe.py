@@ -42,7 +42,6 @@ from sfumato.tables.labels import Kind, Labelled
 from sfumato.tables.schema import Schema
 
 _PAPER = 0.3  # the share of the mean in Chanyaswad et al.
-_MOST_COLUMNS = 3000
 _MOST_SAMPLES = 1 << 30
 _BLOCK = 1 << 16
 
@@ -146,10 +145,7 @@ class Synthetic(Recipe):
         _check_possible(self, guarantee)
         labelled = Labelled.of(schema, self.label, self.kind)
         frame = Frame.of(labelled.others, self.normalised, self.about)
-        if frame.dim > _MOST_COLUMNS:
-            raise ParameterError(
-                f"a mean of more than {_MOST_COLUMNS} encoded columns drowns in noise, got {frame.dim}"
-            )
+        base.check_columns("a mean", frame.dim)
         order, weight = self.order, self.label_weight
         dimension = self.dimension or self._breadth(labelled, frame.dim, guarantee)
         if dimension > frame.dim:

@@ -27,6 +27,7 @@ import numpy as np
 from sfumato import check
 from sfumato.estimation.gaussians import Fitting, Shrink
 from sfumato.fileformat.manifest import LARGEST
+from sfumato.mechanisms.base import coarsening
 from sfumato.numerics import lattice
 from sfumato.numerics.lattice import coarsened_sensitivity
 from sfumato.numerics.types import Floats, Integers, Order
@@ -43,7 +44,6 @@ _SIGNAL = {"private": 0.25, "public": 0.0625}  # rows have length 1; about a pub
 _SHARE = {"private": 0.7, "public": 1.0}  # of the budget, for second moments, about
 _NUMBERS = 1 << 20  # of all covariances together: a manifest of some 40 MB
 _WRITTEN = 40  # bytes of a number in a manifest, at most
-_STEPS = 22  # one unit's largest move is about 2^22 steps of the noise's grid, or more for many entries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,8 +210,7 @@ class MomentStage:
     @property
     def shift(self) -> int:
         """How many bits the exact sums are coarsened by, so that the noise fits its sampler."""
-        finest = max(_STEPS, (self.entries * self.matrices).bit_length() + 8)
-        return max(0, math.floor(math.log2(self.reach)) - finest)
+        return coarsening(self.reach, self.entries * self.matrices)
 
     @property
     def sensitivity(self) -> float:
@@ -320,7 +319,7 @@ def least(error: Callable[[float], float]) -> float:
 
 def _grouped(reach: float, group: int) -> float:
     """Rows of one person move the same sums."""
-    return reach if group == 1 else reach * group * (1 + 2.0**-45)
+    return reach if group == 1 else unit_ball.rounded_up(reach * group)
 
 
 # ---- the dimension --------------------------------------------------------------------------------------------------
