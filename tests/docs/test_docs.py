@@ -23,8 +23,10 @@ SOURCE = ROOT / "src" / "sfumato"
 DOCS = ROOT / "docs"
 ELSEWHERE = {"queries.md", "results.md", "errata.md"}  # run by test_ask_command; made by `sfumato reproduce`
 PAGES = {p.name: p.read_text() for p in sorted(DOCS.glob("*.md"))}
+README = (ROOT / "README.md").read_text()
 RUN = [name for name, text in PAGES.items() if name not in ELSEWHERE and list(pages.steps(text))]
 LEFT_OUT = {
+    "README.md": ["make demo", ". .venv/bin/activate", "pip install", "sfumato studio", "sfumato audit"],
     "architecture.md": ["class Loss(Protocol):"],
     "tutorial.md": ["make demo", ". .venv/bin/activate", "pip install scikit-learn", "sfumato studio"],
 }
@@ -66,8 +68,17 @@ def test_a_page_prints_what_it_shows(name, folder):
             assert pages.agrees(step.shown, printed, by_shape=step.by_shape), f"{step.code}\n{printed}"
 
 
+def test_the_commands_of_the_readme_run_as_written_in_order(folder):
+    """On a clean checkout: each may use only what those before it made; the README shows the output of some."""
+    for step in pages.steps(README):
+        if step.kind == "console" and not step.left_out:
+            printed, shown = pages.played(step, {}, folder), step.shown
+            assert not shown or pages.agrees(shown, printed, by_shape=step.by_shape), f"{step.code}\n{printed}"
+
+
 def test_only_these_blocks_are_not_run():
-    found = {name: [s.code for s in pages.steps(text) if s.left_out] for name, text in PAGES.items()}
+    texts = {"README.md": README, **PAGES}
+    found = {name: [s.code for s in pages.steps(text) if s.left_out] for name, text in texts.items()}
     found = {name: codes for name, codes in found.items() if codes}
     assert found.keys() == LEFT_OUT.keys()
     for name, codes in found.items():
@@ -77,12 +88,12 @@ def test_only_these_blocks_are_not_run():
 
 def test_every_block_of_code_is_one_that_is_run():
     """A fence with another name, or a command without its prompt, would go unnoticed."""
-    for name in RUN:
-        fences = re.findall(r"^```(.*)\n", PAGES[name], re.MULTILINE)[::2]
+    for name, text in {"README.md": README, **{name: PAGES[name] for name in RUN}}.items():
+        fences = re.findall(r"^```(.*)\n", text, re.MULTILINE)[::2]
         assert set(fences) <= {"console", "python", "text", "toml", "", "{eval-rst}", "{toctree}"}, name
-        blocks = re.findall(r"^```console\n(.*?)^```", PAGES[name], re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         assert all(block.startswith("$ ") for block in blocks), name
-        assert sum(f in ("console", "python") for f in fences) == len({s.line for s in pages.steps(PAGES[name])}), name
+        assert sum(f in ("console", "python") for f in fences) == len({s.line for s in pages.steps(text)}), name
 
 
 def test_other_commands_that_pages_show_are_commands():

@@ -36,7 +36,6 @@ from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.lattice_projection import Runs, check_steps, check_widths
 from sfumato.projection.moment_grid import MomentGrid
-from sfumato.projection.projection import Runs
 from sfumato.projection.unit_ball import rounded_up
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
