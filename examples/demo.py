@@ -1,7 +1,7 @@
-"""The main job on real data: release a sketch of 1,797 handwritten digits, and recover distances from it.
+"""Release a sketch of 1,797 handwritten digits, and estimate distances from it.
 
-The commands of this demo are printed as they run; the last part plays analyst and data owner at once, and compares
-recovered distances with true ones, which only the owner can do.
+The demo prints each command before it runs it. The last part compares estimated distances with the true ones, which
+only the data owner can do.
 """
 
 import shutil
@@ -27,7 +27,7 @@ def command(line: str) -> None:
 
 
 def main() -> None:
-    """Release, look, ask, compare."""
+    """Release, estimate, compare."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
     for name in ("digits.parquet", "digits.toml"):
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def compare(path: Path) -> None:
-    """Recovered squared distances beside the true ones, over pairs drawn at random."""
+    """Compare estimated squared distances with the true ones, over random pairs."""
     release = load(path)
     pixels = np.column_stack([c.to_numpy() for c in pq.read_table(OUTPUT / "digits.parquet").columns]).astype(float)
     pairs = np.random.default_rng(1).choice(len(pixels), (2000, 2))
@@ -54,11 +54,11 @@ def compare(path: Path) -> None:
     low, high = found.interval(0.95)
     predicted = release.law.distance_variance(true, np.power(gaps, 4).sum(axis=1))
     error = np.sqrt(np.mean(np.square(found.value - true)))
-    means = f"{true.mean():.0f} on average, recovered {found.value.mean():.0f}"
-    print(f"{len(pairs)} pairs of digits: squared distance {means}.")
-    print(f"Error of one pair: predicted {np.sqrt(np.mean(predicted)):.0f}, actual {error:.0f} (root mean square).")
-    print(f"True distance inside the 95% interval: {np.mean((low <= true) & (true <= high)):.1%} of pairs.")
-    print(f"The release is the folder {path}; its README.txt says the promise in plain words.")
+    means = f"{true.mean():.0f} on average, estimated as {found.value.mean():.0f}"
+    print(f"{len(pairs)} random pairs: squared distance {means}.")
+    print(f"Root mean square error: predicted {np.sqrt(np.mean(predicted)):.0f}, actual {error:.0f}.")
+    print(f"The 95% interval contains the true distance for {np.mean((low <= true) & (true <= high)):.1%} of pairs.")
+    print(f"The release is the folder {path}. Its README.txt states the guarantee in plain words.")
 
 
 if __name__ == "__main__":

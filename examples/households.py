@@ -1,6 +1,6 @@
-"""A made-up table for the tutorial: the electricity of one day, read every half hour in 3,000 households.
+"""A made-up table for the tutorial: electricity use of 3,000 households on one day, in half-hourly readings.
 
-Writes households.csv, which the tutorial protects, and volunteers.csv: 300 others who have given theirs away.
+Writes households.csv, which the tutorial protects, and volunteers.csv: 300 other households with public data.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ NAMES = [f"kwh_{int(hour):02d}{'30' if hour % 1 else '00'}" for hour in HOURS]
 
 
 def bump(centre: float, width: float, height: float) -> np.ndarray:
-    """A load that rises and falls around an hour of the day."""
+    """A load that peaks at an hour of the day."""
     apart = (HOURS - centre + 12) % 24 - 12
     return height * np.exp(-((apart / width) ** 2))
 
@@ -28,7 +28,7 @@ CAR = bump(23, 1.5, 1.2)
 
 
 def households(rows: int, seed: int) -> pa.Table:
-    """Readings in kWh, whether there is an electric car to charge, and the region."""
+    """Readings in kWh, whether the household charges an electric car, and its region."""
     rng = np.random.default_rng(seed)
     habit = rng.choice(3, rows, p=(0.45, 0.3, 0.25))
     car = rng.random(rows) < 0.3
