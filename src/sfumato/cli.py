@@ -6,6 +6,7 @@ was all there was to do, 141 without a word if the reader has gone (as by SIGPIP
 Modules are imported by the commands that need them, so that help is quick and an interrupt is always caught.
 """
 
+import argparse
 import atexit
 import contextlib
 import ctypes
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 
 from sfumato import untrusted
 from sfumato.commands import streams
-from sfumato.commands.options import Parser
+from sfumato.commands.options import Parser, unparsed
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
 
@@ -48,13 +49,13 @@ _GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most th
 
 def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -> int:
     """Run one command; a process of its own is set up for it."""
-    before, options = signal.getsignal(signal.SIGTERM), None
+    before, options = signal.getsignal(signal.SIGTERM), unparsed()
     try:
         signal.signal(signal.SIGTERM, _stop)
         words = sys.argv[1:] if arguments is None else arguments
         options = parser_of(words[0] if words else None).parse_args(words)
         options.own_process = own_process
-        _mind_output(needed=getattr(options, "stands", None) is None)
+        _mind_output(needed=options.stands is None)
         if own_process:
             _set_up(many_blocks=options.many_blocks)
         code: int = options.run(options) or 0
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
     except (KeyboardInterrupt, _Stopped):
         return _refuse(f"interrupted{_spent(options) or '; nothing was left behind'}")
     except MemoryError:
-        return _refuse(f"there is not enough memory for this: lower the dimension{_spent(options)}")
+        return _refuse(f"not enough memory: choose a lower dimension{_spent(options)}")
     except OverflowError:
         return _refuse(f"{_too_large()}{_spent(options)}")
     except OSError as error:
@@ -79,32 +80,32 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
 
 def _mind_output(*, needed: bool) -> None:
     """Whatever lasts is made whether or not anybody takes what is printed about it."""
-    channel = streams.printed()
-    if channel is not None:
-        channel.needed = needed
+    descriptor = streams.printed()
+    if descriptor is not None:
+        descriptor.needed = needed
 
 
 def _lost() -> OSError | None:
     """Why nothing more can be printed, if so."""
-    channel = streams.printed()
-    return None if channel is None else channel.lost
+    descriptor = streams.printed()
+    return None if descriptor is None else descriptor.lost
 
 
-def _unheard(options: object, error: OSError, code: int) -> int:
+def _unheard(options: argparse.Namespace, error: OSError, code: int) -> int:
     """The end of a command of whose output something was lost: ``stands`` says what was made in spite of that."""
-    stands, gone = getattr(options, "stands", None), isinstance(error, BrokenPipeError)
-    if stands is not None:
-        _refuse(f"{stands}, but what was to be printed is lost: {error.strerror}{_spent(options)}")
+    gone = isinstance(error, BrokenPipeError)
+    if options.stands is not None:
+        _refuse(f"{options.stands}, but the output was lost: {error.strerror}{_spent(options)}")
     elif not gone:
         _refuse(f"standard output: {error.strerror}")
-    if stands is not None and not getattr(options, "prints", False):
+    if options.stands is not None and not options.prints:
         return code
     return _READER_GONE if gone else 2
 
 
-def _spent(options: object) -> str:
+def _spent(options: argparse.Namespace) -> str:
     """Where to look, if the command was to spend from a ledger."""
-    return "; `sfumato ledger show` says what was spent" if getattr(options, "ledger", None) is not None else ""
+    return "" if options.ledger is None else "; see `sfumato ledger show` for what was spent"
 
 
 def _too_large() -> str:
@@ -112,11 +113,8 @@ def _too_large() -> str:
     try:
         time.time()
     except OverflowError:
-        return "the clock of this machine is beyond the year 2262, where Python cannot count: set it right"
-    return (
-        "a number on the way is too large for the arithmetic of this machine, as an extreme epsilon, bound or size can "
-        "make it: choose one nearer to 1"
-    )
+        return "the system clock is past the year 2262, which Python cannot represent: correct the clock"
+    return "arithmetic overflow, caused by an extreme epsilon, bound or size: choose a value nearer to 1"
 
 
 def _refuse(reason: str) -> int:
@@ -134,8 +132,13 @@ def _stop(_number: int, _frame: object) -> None:
 
 def parser_of(command: str | None = None) -> Parser:
     """The parser of one command, or of all of them if there is none of this name."""
-    parser = Parser(prog="sfumato", description="Publish data under differential privacy through random projections.")
-    parser.add_argument("--version", action="version", version=__version__)
+    parser = Parser(
+        prog="sfumato",
+        description="Publish data under differential privacy, by random projections and other mechanisms.",
+        epilog="example:\n  sfumato schema people.csv > people.toml\n\n"
+        "Each command has its own help: sfumato release --help, sfumato release sketch --help.",
+    )
+    parser.add_argument("--version", action="version", version=__version__, help="Show the version and exit.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in [command] if command in _COMMANDS else _COMMANDS:
         getattr(importlib.import_module(f"sfumato.commands.{_COMMANDS[name]}"), f"add_{name}")(commands)
@@ -160,7 +163,7 @@ def _flushed(code: object) -> int:
     with contextlib.suppress(OSError):  # it is kept
         sys.stdout.flush()
     if code in (None, 0) and (lost := _lost()) is not None:
-        return _unheard(None, lost, 0)
+        return _unheard(unparsed(), lost, 0)
     return code if isinstance(code, int) else 0
 
 

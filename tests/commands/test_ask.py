@@ -82,10 +82,7 @@ def test_every_answer_is_a_line_with_its_interval_and_then_comes_what_remains(ca
     old = int((AGES >= 60).sum())
     assert lines[0] == f"age >= 60: {old} +- 14.1 (95%: {old - 30} to {old + 30})"
     assert re.fullmatch(r"smoker and city = 'Bern': \d+ \+- 14.1 \(95%: \d+ to \d+\)", lines[1])
-    assert lines[2] == (
-        "people: spent 0.2 of epsilon 3, delta 0 for one record changed; "
-        "remaining: one more pure release of epsilon up to 2.8"
-    )
+    assert lines[2] == ("people: spent 0.2 of epsilon 3, delta 0 for one record changed. Left: epsilon 2.8 (pure).")
     assert len(lines) == 3
 
 
@@ -103,9 +100,9 @@ def test_a_batch_is_priced_first_without_reading_a_row(capsys, monkeypatch):
     forbid_reading(monkeypatch)
     priced = asked(capsys, "--epsilon", "0.1", "--batch", "ages.txt", "--price")
     assert priced.splitlines() == [
-        "3 questions at epsilon 0.1 each; nothing was read",
-        "of epsilon 3, delta 0 for one record changed:",
-        "  spent 0; with these answers 0.3 (basic composition): they fit",
+        "3 questions at epsilon 0.1 each. No data was read.",
+        "Cap: epsilon 3, delta 0 for one record changed",
+        "  Spent: epsilon 0. After these answers: epsilon 0.3 (basic composition). Within the cap.",
     ]
     facts = json.loads(asked(capsys, "--epsilon", "2", "--batch", "ages.txt", "--price", "--json"))
     assert (facts["questions"], facts["quotes"][0]["after"], facts["quotes"][0]["fits"]) == (3, 6.0, False)
@@ -142,20 +139,20 @@ def test_hostile_files_of_questions_are_refused_and_cost_nothing(capsys, tmp_pat
     files = {
         "bad line": (b"smoker\nage.__class__\n", "question 2 of 2: query, at character 4"),
         "nul": (b"smoker\0\n", r"U\+0000"),
-        "empty": (b"# nothing\n\n", "there is no question in this file"),
-        "bytes": (b"\xff\xfe\x00", "read as UTF-8"),
+        "empty": (b"# nothing\n\n", "the file has no questions"),
+        "bytes": (b"\xff\xfe\x00", "not UTF-8 text"),
         "large": (b"#" * ((1 << 24) + 1), "at most 16 MiB"),
         "many": (b"smoker\n" * 10_001, "1 to 10,000 questions, got 10,001"),
     }
     for name, (raw, says) in files.items():
         (tmp_path / name).write_bytes(raw)
         assert re.search(says, refused(capsys, "--epsilon", "0.0001", "--batch", name))
-    assert "no such file" in refused(capsys, "--epsilon", "0.1", "--batch", "nowhere")
+    assert "there is no such file" in refused(capsys, "--epsilon", "0.1", "--batch", "nowhere")
     assert entries() == 1
 
 
 def test_what_is_missing_or_out_of_range_is_said_in_one_line(capsys):
-    assert "there is no question" in refused(capsys, "--epsilon", "0.1")
+    assert "no question: write one" in refused(capsys, "--epsilon", "0.1")
     assert "--ledger" in refused(capsys, "--epsilon", "0.1", "smoker", start=ASK[:4])
     assert "epsilon must be positive" in refused(capsys, "--epsilon", "-1", "smoker")
     assert "epsilon must be" in refused(capsys, "--epsilon", "nan", "smoker")
@@ -185,8 +182,8 @@ def test_other_methods_are_charged_whole_and_answer_all_questions(capsys):
     questions = ["--epsilon", "1", "smoker", "--batch", "ages.txt"]
     for number, method in enumerate(("weights", "mwem"), 1):
         priced = asked(capsys, *questions, "--method", method, "--price").splitlines()
-        assert priced[0] == "4 questions at epsilon 1 together; nothing was read"
-        assert f"with these answers {number} (basic composition): they fit" in priced[2]
+        assert priced[0] == "4 questions at epsilon 1 together. No data was read."
+        assert f"After these answers: epsilon {number} (basic composition). Within the cap." in priced[2]
         lines = asked(capsys, *questions, "--method", method, "--histogram", f"{method}.parquet").splitlines()
         assert len(lines) == 5
         assert f"spent {number} of epsilon 3" in lines[4]
@@ -205,8 +202,8 @@ def test_what_other_methods_cannot_do_is_refused_and_costs_nothing(capsys, tmp_p
     assert "ends in .parquet" in refused(capsys, *weights, "--histogram", "x.csv")
     (tmp_path / "there.parquet").touch()
     assert "a new file" in refused(capsys, *weights, "--histogram", "there.parquet")
-    assert "keeps no histogram" in refused(capsys, *weights[:3], "median", "smoker", "--histogram", "h.parquet")
-    assert "go with --method" in refused(capsys, "--epsilon", "1", "smoker", "--updates", "3")
+    assert "has no histogram" in refused(capsys, *weights[:3], "median", "smoker", "--histogram", "h.parquet")
+    assert "need --method" in refused(capsys, "--epsilon", "1", "smoker", "--updates", "3")
     assert "updates must be" in refused(capsys, *weights, "--updates", "0")
     assert "largest epsilon that would still fit is 3" in refused(capsys, "--epsilon", "4", *weights[2:])
     assert "too many to list" in refused(capsys, *weights[:3], "median", *(f"age < {a}" for a in range(1, 100)))
@@ -225,7 +222,7 @@ def test_answers_that_were_paid_for_are_told_even_if_the_histogram_cannot_be_wri
     assert told.out.startswith("smoker: ")
     assert "spent 1 of epsilon 3" in told.out
     assert told.err.count("\n") == 1
-    assert "h.parquet: the histogram could not be written; what was answered stands" in told.err
+    assert "h.parquet: the histogram could not be written; the answers stand" in told.err
     assert not Path("h.parquet").exists()
 
 
@@ -251,7 +248,7 @@ def test_the_file_of_a_histogram_is_there_before_anything_is_charged_and_gone_af
         return opening(self, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", forbidden)
-    assert "no histogram can be written there (Permission denied)" in refused(capsys, "--epsilon", "1", *weights)
+    assert "the histogram cannot be written there (Permission denied)" in refused(capsys, "--epsilon", "1", *weights)
     assert entries() == before
 
 

@@ -1,8 +1,10 @@
 """The command line as a stranger meets it: what it prints, what it refuses, and how."""
 
+import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +18,8 @@ import pytest
 
 from sfumato import cli
 from sfumato.cli import main
-from sfumato.commands.progress import ProgressLine
+from sfumato.commands.options import unparsed
+from sfumato.commands.streams import ProgressLine
 from sfumato.releases.release import load
 from sfumato.tables.schema import Schema
 
@@ -57,13 +60,13 @@ def test_the_whole_way_from_table_to_answers(capsys):
     assert main(RELEASE) == 0
     printed = capsys.readouterr()
     assert "300 records as 2 numbers each" in printed.out
-    assert "written to r" in printed.out
+    assert printed.out.endswith("Release written to r\n")
     assert printed.err == ""
     for command, expected in (
         ("show r", "probability of any outcome"),
-        ("estimate distance r 3 17", "squared distance"),
+        ("estimate distance r 3 17", "Squared distance: "),
         ("estimate nearest r 3 --k 4", "squared distance"),
-        ("estimate cluster r 3", "group 2:"),
+        ("estimate cluster r 3", "Cluster 2:"),
     ):
         assert main(command.split()) == 0
         assert expected in capsys.readouterr().out
@@ -290,18 +293,76 @@ def test_impossible_questions_are_refused(capsys, command):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-COMMANDS = ["schema", "check", "release sketch", "show", "estimate distance", "estimate nearest", "estimate cluster"]
+def parsers(parser):
+    """All parsers below one, which it has itself."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from parsers(below)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.usefixtures("people")
-def test_help_shows_an_example_that_parses(capsys, command):
+EVERY = {parser.prog: parser for parser in parsers(cli.parser_of())}
+RUNNING = [name for name, parser in EVERY.items() if parser.get_default("run")]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_help_shows_an_example_that_parses(capsys, name):
     with pytest.raises(SystemExit) as stopped:
-        main([*command.split(), "--help"])
+        main([*name.split()[1:], "--help"])
     assert stopped.value.code == 0
-    text = capsys.readouterr().out
-    example = text.split("example:\n")[1].split(">")[0].split()
-    assert example[: 1 + len(command.split())] == ["sfumato", *command.split()]
+    (example,) = re.findall(r"^example:\n  (sfumato .*)$", capsys.readouterr().out, re.MULTILINE)
+    assert example.startswith(f"{name} ")
+    assert cli.parser_of().parse_args(shlex.split(example.split(" > ")[0])[1:]).run
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_line_of_help_is_in_one_style(name):
+    """Sentences with a full stop, defaults in brackets at their end, and names for values that say what is expected."""
+    texts = [EVERY[name].description, *(action.help for action in EVERY[name]._actions if action.help)]
+    texts += [shown.help for action in EVERY[name]._actions for shown in getattr(action, "_choices_actions", [])]
+    for text in texts:
+        assert re.fullmatch(r"[A-Z].*[^.]\.", text), text
+        assert "default" not in text or re.search(r"\(([^()]*; )?default[ :;][^()]*\)\.$", text), text
+    for action in EVERY[name]._actions:
+        if action.nargs != 0 and action.choices is None:
+            assert action.metavar, action
+            assert action.metavar == action.metavar.upper(), action
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in RUNNING])
+def test_a_list_of_commands_has_one_line_for_each_and_fits_a_terminal(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "130")
+    text = EVERY[name].format_help()
+    for below in EVERY:
+        if below.rpartition(" ")[0] == name:
+            assert re.search(rf"^    {below.split()[-1]} +[A-Z].*\.$", text, re.MULTILINE), below
+    assert max(map(len, text.split("example:")[0].splitlines())) <= 130
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_every_command_declares_what_is_asked_of_all(name):
+    declared = EVERY[name]._defaults
+    assert vars(unparsed()).keys() <= declared.keys()
+    assert declared["many_blocks"] is name.startswith("sfumato release ")
+
+
+@pytest.mark.parametrize("name", [name for name in RUNNING if name.startswith("sfumato release ")])
+def test_every_kind_of_release_sets_up_its_process_for_many_blocks(name, monkeypatch, tmp_path):
+    """``cli`` asks the parser, and knows no module by its name. There is no data, so nothing more is done."""
+    monkeypatch.chdir(tmp_path)
+    set_up = []
+    monkeypatch.setattr(cli, "_set_up", lambda **wishes: set_up.append(wishes))
+    example = EVERY[name].epilog.split("sfumato ")[1]
+    assert main(shlex.split(example), own_process=True) == 2
+    assert set_up == [{"many_blocks": True}]
+
+
+def test_a_command_that_reads_no_table_is_set_up_for_none(monkeypatch):
+    set_up = []
+    monkeypatch.setattr(cli, "_set_up", lambda **wishes: set_up.append(wishes))
+    assert main(["show", "nowhere"], own_process=True) == 2
+    assert set_up == [{"many_blocks": False}]
 
 
 def test_the_module_runs_as_a_program():

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import main
+from sfumato.commands import reproduce
 from sfumato.errors import RangeError
 from sfumato.releases.release import load
 
@@ -47,9 +49,9 @@ def test_every_kind_is_released_shown_and_asked(kind, options, says, capsys):
     printed = run(f"release {kind} flags.parquet --schema flags.toml {PROMISE} {options} --out r", capsys)
     assert says in printed
     assert says in run("show r", capsys)
-    assert "squared distance" in run("estimate distance r 3 17", capsys)
+    assert "Squared distance: " in run("estimate distance r 3 17", capsys)
     assert "squared distance" in run("estimate nearest r 3 --k 4", capsys)
-    assert "group 1:" in run("estimate cluster r 2", capsys)
+    assert "Cluster 1:" in run("estimate cluster r 2", capsys)
     assert load("r").manifest["kind"] == ("sketch" if kind == "sketch" else kind)
 
 
@@ -70,7 +72,10 @@ def test_plans_regions_and_feasible_promises_are_printed_and_drawn(capsys):
         ("plan --columns 300 --epsilon 1 --unit attribute --purpose nearest --distance 6", "Hopeless at 6"),
         ("plan --columns 99999 --epsilon 4 --unit attribute --scales 3 300", "several sketches"),
         ("plan --purpose cuts --unit edge --epsilon 1 --delta 1e-6 --rows 500 --distance 900", "edge response"),
-        ("regions --columns 100 --rows 200 --epsilon 4 --unit attribute --plot regions.svg", "a sketch beats noise"),
+        (
+            "regions --columns 100 --rows 200 --epsilon 4 --unit attribute --plot regions.svg",
+            "a sketch beats noisy distances",
+        ),
         ("feasible 1 2 --plot feasible.html", "epsilon"),
     ):
         assert expected in run(line, capsys)
@@ -88,9 +93,9 @@ def test_a_covariance_is_released_and_asked(options, capsys):
     run(f"release covariance flags.parquet --schema flags.toml --epsilon 8 --unit {unit} {options} --out c", capsys)
     assert ("80 records" in run("show c", capsys)) == ("add-remove" not in options)
     about = "the mean" if "centred" in options else "the middle of the bounds"
-    assert run("estimate variance c f1 f2=-0.5", capsys).startswith(f"variance about {about} ")
+    assert run("estimate variance c f1 f2=-0.5", capsys).startswith(f"Variance about {about}: ")
     assert run("estimate components c 2", capsys).count("variance ") == 2
-    assert f"variances about {about}" in run("estimate components c 2", capsys)
+    assert f"Variances about {about}, " in run("estimate components c 2", capsys)
     assert len(json.loads(run("estimate components c 2 --json", capsys))["components"]) == 2
     assert main(["estimate", "variance", "c", "f1=x"]) == 2
     assert main(["estimate", "variance", "c", "nothing"]) == 2
@@ -102,7 +107,7 @@ def test_synthetic_records_are_released_and_other_questions_refused(capsys):
     assert "80 synthetic rows of 2 numbers and a label (f5)" in run(line, capsys)
     assert load("s").labels().shape == (80,)
     assert main(["estimate", "distance", "s", "1", "2"]) == 2
-    assert "it has no distance" in capsys.readouterr().err
+    assert "which cannot estimate distance" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("flags")
@@ -121,7 +126,7 @@ def test_synthetic_records_are_made_in_one_pass_with_a_dimension_from_public_fac
 def test_a_graph_is_released_and_asked_for_cuts(capsys):
     printed = run("release graph edges.parquet --epsilon 8 --delta 1e-6 --rows 30 --vertices 20 --out g", capsys)
     assert "edge" in printed
-    assert run("estimate cut g 1 2 3", capsys).startswith("cut ")
+    assert run("estimate cut g 1 2 3", capsys).startswith("Cut: ")
     run("release graph edges.parquet --epsilon 8 --vertices 20 --mechanism response --out h", capsys)
     low, high = (json.loads(run("estimate cut h 1 2 3 --json", capsys))[end] for end in ("low", "high"))
     assert low <= high
@@ -129,9 +134,9 @@ def test_a_graph_is_released_and_asked_for_cuts(capsys):
     run(f"{unweighted} i --mechanism response", capsys)
     assert "whether the edge weight is at least one half" in run("show i", capsys)
     assert main([*unweighted.split(" "), "j", "--mechanism", "noise"]) == 2
-    assert "--unweighted is for --mechanism response" in capsys.readouterr().err
+    assert "--unweighted needs --mechanism response" in capsys.readouterr().err
     assert main(["estimate", "distance", "g", "1", "2"]) == 2
-    assert "it has no distance" in capsys.readouterr().err
+    assert "which cannot estimate distance" in capsys.readouterr().err
     assert main(["estimate", "cut", "g", "20"]) == 2
     assert "vertices are numbered 0 to 19" in capsys.readouterr().err
 
@@ -157,7 +162,7 @@ def test_a_graph_too_small_for_its_sketch_is_told_what_would_do(capsys):
         (f"release sketch flags.parquet --schema flags.toml {PROMISE} --noise gaussian --out r", "delta > 0"),
         (f"release sketch flags.parquet --schema flags.toml {PROMISE} --choose-dimension 9 --out r", "below epsilon"),
         ("release graph edges.parquet --epsilon 1 --out r", "rows"),
-        ("release graph edges.parquet --epsilon 1 --mechanism noise --rows 5 --out r", "those of a sketch"),
+        ("release graph edges.parquet --epsilon 1 --mechanism noise --rows 5 --out r", "need --mechanism sketch"),
         ("release graph nothing.parquet --epsilon 1 --delta 1e-6 --rows 5 --out r", "nothing.parquet"),
         ("feasible 0", "scales[0]"),
     ],
@@ -194,9 +199,21 @@ def test_what_is_too_large_is_said_as_it_is(capsys, monkeypatch):
 
     monkeypatch.setattr("sfumato.cli.time.time", late)
     said = ended_by(OverflowError("timestamp too large"), monkeypatch, capsys)
-    assert (
-        said == "sfumato: the clock of this machine is beyond the year 2262, where Python cannot count: set it right\n"
-    )
+    assert said == "sfumato: the system clock is past the year 2262, which Python cannot represent: correct the clock\n"
+
+
+@pytest.mark.parametrize(("module", "refused"), [("sklearn", True), ("sfumato.gone", False)])
+def test_experiments_that_need_a_package_say_so_and_an_error_of_ours_is_shown(module, refused, monkeypatch, capsys):
+    def absent(_):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr(reproduce, "importlib", SimpleNamespace(import_module=absent))
+    if refused:
+        assert main(["reproduce"]) == 2
+        assert "the experiments need sklearn" in capsys.readouterr().err
+    else:
+        with pytest.raises(ModuleNotFoundError, match=module):
+            main(["reproduce"])
 
 
 @pytest.mark.usefixtures("flags")

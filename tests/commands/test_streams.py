@@ -65,7 +65,7 @@ def test_a_release_that_was_made_and_charged_is_a_success_though_nobody_can_be_t
     line = RELEASE.replace(" --dimension 1", "") if planned else RELEASE
     code, said = output.main(line, capsys)
     assert (code, said.count("\n")) == (0, 1)
-    assert said.startswith(f"sfumato: the release was made, but what was to be printed is lost: {LOST[output.how]}; ")
+    assert said.startswith(f"sfumato: the release was made, but the output was lost: {LOST[output.how]}; ")
     assert load(people / "r").rows == 60
     assert states(Ledger("budget.db")) == ["committed"]
 
@@ -84,7 +84,7 @@ def test_answers_that_are_charged_and_lost_are_no_success_and_a_histogram_is_wri
     line = f"{ASK} --method weights --updates 1 --histogram h.parquet"
     code, said = output.main(line, capsys)
     assert (code, said.count("\n")) == (141 if output.how == "unread" else 2, 1)
-    assert said.startswith("sfumato: what was asked is charged, but what was to be printed is lost: ")
+    assert said.startswith("sfumato: the questions were charged, but the output was lost: ")
     assert states(Ledger("budget.db")) == ["committed"]
     assert (people / "h.parquet").stat().st_size > 0
 

@@ -121,7 +121,7 @@ def test_a_share_that_never_happened_has_an_error():
 
 def test_names_that_are_none_are_refused(capsys):
     assert main(["reproduce", "nothing-of-this-name"]) == 2
-    assert "`sfumato reproduce` lists them" in capsys.readouterr().err
+    assert "run `sfumato reproduce` for a list" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_none_is_refused(capsys, tmp_path):

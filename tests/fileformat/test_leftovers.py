@@ -61,15 +61,15 @@ def test_what_a_killed_release_leaves_is_shown_and_then_removed(tmp_path, capsys
     assert main(["clean", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert f"{found.path.name}: 2 files" in told
-    assert "noisy numbers; left by a release that was killed" in told
-    assert "nothing was removed: say --yes" in told
+    assert "noisy numbers, left by a killed release" in told
+    assert "Nothing removed. Use --yes" in told
     assert found.path.is_dir()
     assert main(["clean", str(tmp_path), "--yes"]) == 0
-    assert "1 removed" in capsys.readouterr().out
+    assert "Removed: 1." in capsys.readouterr().out
     assert leftovers.found(tmp_path) == []
     assert names(tmp_path) == ["budget.db"]
     assert main(["clean", str(tmp_path), "--yes"]) == 0
-    assert "nothing is left" in capsys.readouterr().out
+    assert "No leftovers" in capsys.readouterr().out
 
 
 def test_copies_of_raw_rows_and_what_tasks_wrote_are_found_too(tmp_path, capsys):
@@ -190,7 +190,7 @@ def test_what_is_not_surely_ours_is_never_touched(thing, tmp_path, capsys):
     thing(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     assert main(["clean", str(tmp_path), "--yes"]) == 0
-    assert "nothing is left" in capsys.readouterr().out
+    assert "No leftovers" in capsys.readouterr().out
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -213,7 +213,7 @@ def test_where_there_are_no_locks_a_release_works_and_nothing_is_removed(tmp_pat
     assert names(tmp_path) == ["r"]
     made = left(tmp_path)
     assert main(["clean", str(tmp_path), "--yes"]) == 0
-    assert "cannot tell whether it is in use: left alone" in capsys.readouterr().out
+    assert "kept, as this file system cannot tell whether it is in use" in capsys.readouterr().out
     assert made.is_dir()
     assert leftovers.note(tmp_path) is None
 
@@ -266,9 +266,9 @@ def test_on_a_terminal_it_asks(answer, removed, tmp_path, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or answer)
     assert main(["clean", str(tmp_path)]) == 0
-    assert asked == ["Remove the folder that is left? [y/N] "]
+    assert asked == ["Remove this folder? [y/N] "]
     assert made.exists() is not removed
-    assert ("1 removed" in capsys.readouterr().out) is removed
+    assert ("Removed: 1." in capsys.readouterr().out) is removed
 
 
 def test_folders_that_cannot_be_are_refused_in_one_line(tmp_path, monkeypatch, capsys):

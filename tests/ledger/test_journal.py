@@ -273,23 +273,23 @@ def test_a_whole_story_on_the_command_line(files, capsys, monkeypatch):
     sketch = "sketch x.csv --schema x.toml --epsilon 2 --dimension 2 --ledger b.db"
     assert run("ledger init b.db --dataset people --epsilon 3") == 0
     assert run(f"ledger price {sketch}") == 0
-    assert "with this release 2 (basic composition): it fits" in capsys.readouterr().out
+    assert "After this release: epsilon 2 (basic composition). Within the cap." in capsys.readouterr().out
     assert run(f"release {sketch} --out r") == 0
     assert "charged to the budget of 'people', entry 2" in capsys.readouterr().out
     assert "charged to the budget of 'people'" in (files / "r" / "README.txt").read_text()
     assert run(f"ledger price {sketch} --dataset people") == 0
-    assert "IT DOES NOT FIT" in capsys.readouterr().out
+    assert "EXCEEDS THE CAP" in capsys.readouterr().out
     assert run(f"release {sketch} --out s") == 2
     assert "the largest epsilon that would still fit is 1" in capsys.readouterr().err
     assert run("ledger show b.db --plot b.svg --dataset people") == 0
     told = capsys.readouterr().out
-    assert "spent      2 (basic)" in told
-    assert "epsilon up to 1" in told
+    assert "Spent:  epsilon 2 (basic)" in told
+    assert "Left:   epsilon 1 (pure)" in told
     assert "committed" in told
     assert (files / "b.svg").read_text().count("Sketch") >= 1
     assert run("ledger cap b.db --dataset people --epsilon 4") == 0
     assert run("ledger verify b.db --release r") == 0
-    assert "5 entries, unbroken" in capsys.readouterr().out
+    assert "Verified entries: 5." in capsys.readouterr().out
     assert run("ledger confirm b.db r") == 2
     assert run("ledger void b.db 2 --reason x") == 2
     assert run("ledger show b.db --json") == 0

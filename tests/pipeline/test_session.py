@@ -399,7 +399,7 @@ def test_a_session_of_a_part_counts_its_records_only(tmp_path, silent):  # noqa:
 def test_a_session_needs_a_ledger_of_records_and_data_with_the_columns(ledger, tmp_path):
     with pytest.raises(ParameterError, match="spends from a budget"):
         opened(None)
-    with pytest.raises(SchemaError, match="lack the column 'smoker'"):
+    with pytest.raises(SchemaError, match="has no column 'smoker'"):
         opened(ledger, TABLE.drop_columns("smoker"))
     with pytest.raises(ParameterError, match="unit must be one of"):
         opened(ledger, unit="edge")

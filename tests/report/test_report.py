@@ -597,7 +597,7 @@ def test_the_command_writes_a_report_and_never_over_another(folder, capsys):
     assert (folder / "r.html").read_text() == page(load("people.release"))
     (folder / "r.html").write_text("mine")
     assert main(["report", "people.release", "--out", "r.html"]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (folder / "r.html").read_text() == "mine"
     assert main(["report", "people.release", "--out", "r.html", "--force", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -617,7 +617,7 @@ def test_help_shows_an_example_that_parses(capsys):
     ("line", "says"),
     [
         ("report nothing --out r.html", "no release folder"),
-        ("report people.release --out r.txt", "ends in .html"),
+        ("report people.release --out r.txt", "must end in .html"),
         ("report people.release --out no/r.html", "no folder"),
         ("report people.release --out r.html --dataset people", "needs --ledger"),
         ("report people.release --out r.html --ledger none.db", "none.db"),

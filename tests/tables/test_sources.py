@@ -336,7 +336,7 @@ def test_blocks_need_columns_that_are_there():
         table.blocks([], 5)
     with pytest.raises(ParameterError, match="columns"):
         table.blocks("age", 5)
-    with pytest.raises(SchemaError, match="arrow table: the data lack the columns 'aeg', 'who2'"):
+    with pytest.raises(SchemaError, match="arrow table: the table has no columns 'aeg', 'who2'"):
         table.blocks(["aeg", "age", "who2"], 5)
     twice = open_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]))
     with pytest.raises(SchemaError, match="'a' is there more than once"):

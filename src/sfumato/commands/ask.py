@@ -6,7 +6,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import account, add_account, command, finite, tell
+from sfumato.commands.options import (
+    account,
+    add_account,
+    add_level,
+    add_neighbours,
+    add_table,
+    command,
+    described_price,
+    finite,
+    price_facts,
+    tell,
+)
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.fileformat.manifest import Facts
@@ -25,28 +37,26 @@ def add_ask(commands: Any) -> None:
     parser = command(
         commands,
         "ask",
-        "Count the records for which something holds, with noise, and charge it to a ledger.",
+        "Count the records that satisfy a condition, with noise. Each answer is charged to a ledger.",
         'sfumato ask people.csv --schema people.toml --ledger budget.db --epsilon 0.1 "age >= 40 and smoker"\n'
         "\n"
-        "a question:\n"
-        '  age >= 40 and smoker      20 <= age < 40      city in ("Bern", "Basel")      not smoker or age < 30\n'
-        "  age between 20 and 30     `blood pressure` > 120 (a name with a space)      true (all records)",
+        "conditions:\n"
+        "  age >= 40 and smoker           20 <= age < 40\n"
+        '  city in ("Bern", "Basel")      not smoker or age < 30\n'
+        "  age between 20 and 30          `blood pressure` > 120 (a name with a space)\n"
+        "  true (all records)",
         _ask,
     )
-    parser.set_defaults(stands="what was asked is charged", prints=True)
-    parser.add_argument("data", help="CSV or Parquet file, or a folder of Parquet files")
-    asked = parser.add_argument("query", nargs="+", default=[], help="what is to hold for a record")
+    parser.set_defaults(stands="the questions were charged", prints=True)
+    add_table(parser)
+    asked = parser.add_argument("query", nargs="+", default=[], metavar="QUESTION", help="Condition on a record.")
     asked.required = False  # there may be a batch instead; with nargs="*" it could not stand after options
-    parser.add_argument("--schema", required=True, help="schema file (TOML)")
-    parser.add_argument(
-        "--epsilon", type=float, required=True, help="what each question may cost; with another --method, all together"
-    )
-    parser.add_argument("--batch", metavar="FILE", help="more questions, one on each line (# begins a comment line)")
-    parser.add_argument("--price", action="store_true", help="say what all questions would cost; nothing is read")
-    parser.add_argument("--level", type=float, default=0.95, help="of the intervals, each by itself (default 0.95)")
+    parser.add_argument("--batch", metavar="FILE", help="File of more questions, one per line (# starts a comment).")
+    parser.add_argument("--price", action="store_true", help="Show what the questions would cost. Reads no data.")
+    add_level(parser, "each interval")
     _add_method(parser)
-    _add_promise(parser)
-    add_account(parser)
+    _add_guarantee(parser)
+    add_account(parser, "required")
 
 
 def _add_method(parser: argparse.ArgumentParser) -> None:
@@ -54,39 +64,50 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=("laplace", "weights", "median", "mwem"),
         default="laplace",
-        help="how to answer: each question by itself (laplace, the default), or all from what few measured ones tell "
-        "(multiplicative weights, the median mechanism, or a synthetic histogram by MWEM), charged whole at once",
+        help="Laplace noise on each count, or a mechanism that measures a few questions and predicts the others: "
+        "private multiplicative weights, the median mechanism, or MWEM (default laplace).",
     )
-    parser.add_argument("--updates", type=int, help="of the other methods: how many questions are measured at most")
-    parser.add_argument("--delta", type=float, default=0.0, help="of the other methods (default 0)")
-    parser.add_argument("--histogram", metavar="FILE", help="of weights and mwem: write it to a .parquet file")
-
-
-def _add_promise(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "--updates", type=int, metavar="N", help="Maximum number of questions measured (not for laplace)."
+    )
+    parser.add_argument("--histogram", metavar="FILE", help="Parquet file for the histogram (weights and mwem only).")
+
+
+def _add_guarantee(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("privacy guarantee")
+    group.add_argument(
+        "--epsilon",
+        type=float,
+        required=True,
+        metavar="EPSILON",
+        help="Privacy loss of each question. For methods other than laplace: of all questions together.",
+    )
+    group.add_argument(
+        "--delta", type=float, default=0.0, metavar="DELTA", help="Delta of methods other than laplace (default 0)."
+    )
+    group.add_argument(
         "--unit",
         choices=("record", "attribute"),
         default="record",
-        help="what is protected (default record, which costs a count no more)",
+        help="What is protected: one record, or one value of a record (default record, at the same cost).",
     )
-    parser.add_argument("--neighbours", choices=("replace", "add-remove"), help="default: those of the ledger's cap")
-    parser.add_argument("--group", type=int, help="most rows one person owns (default: as the ledger's cap says)")
+    add_neighbours(group, None, "default: as in the cap")
+    group.add_argument("--group", type=int, metavar="N", help="Maximum records per person (default: as in the cap).")
 
 
 def _ask(options: Any) -> None:
     from sfumato import check
-    from sfumato.errors import ParameterError
     from sfumato.pipeline.session import Session
     from sfumato.tables.schema import Schema
 
     options.stands = None if options.price else options.stands
     queries = [*options.query, *([] if options.batch is None else _lines(options.batch))]
     if not queries:
-        raise ParameterError('there is no question: write one, such as "age >= 40", or name a file of them (--batch)')
+        raise ParameterError('no question: write one, such as "age >= 40", or name a file of questions with --batch')
     if not 0 < options.level < 1:
         raise check.fail("level", options.level, "strictly between 0 and 1")
     if options.ledger is None:
-        raise ParameterError("answers are charged to a budget: say which (--ledger)")
+        raise ParameterError("answers are charged to a budget: name its ledger with --ledger")
     session = Session(
         options.data,
         schema=Schema.read(options.schema),
@@ -98,7 +119,7 @@ def _ask(options: Any) -> None:
     if options.method != "laplace":
         _whole(options, session, queries)
     elif options.updates is not None or options.histogram is not None or options.delta:
-        raise ParameterError("--updates, --delta and --histogram go with --method weights, median or mwem")
+        raise ParameterError("--updates, --delta and --histogram need --method weights, median or mwem")
     elif options.price:
         _quote(options, session.price(queries, epsilon=options.epsilon), len(queries))
     else:
@@ -109,19 +130,17 @@ def _lines(path: str) -> list[str]:
     """The questions in a file."""
     from pathlib import Path
 
-    from sfumato.errors import ParameterError
-
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_LONGEST_FILE + 1)
         lines = [] if len(raw) > _LONGEST_FILE else raw.decode().splitlines()
     except (OSError, UnicodeError):
-        raise ParameterError(f"{path}: no such file of questions, or not one that can be read as UTF-8 text") from None
+        raise ParameterError(f"{path}: there is no such file of questions, or it is not UTF-8 text") from None
     if len(raw) > _LONGEST_FILE:
-        raise ParameterError(f"{path}: a file of questions has at most {_LONGEST_FILE >> 20} MiB")
+        raise ParameterError(f"{path}: a file of questions may have at most {_LONGEST_FILE >> 20} MiB")
     found = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
     if not found:
-        raise ParameterError(f"{path}: there is no question in this file")
+        raise ParameterError(f"{path}: the file has no questions")
     return found
 
 
@@ -150,7 +169,7 @@ def _tell(
     dataset = session.account.dataset
     spent, left = [dataset.total(place).epsilon for place in range(len(dataset.caps))], remaining(dataset)
     told = "; ".join(f"{e:.4g} of {cap.describe()}" for e, cap in zip(spent, dataset.caps, strict=True))
-    line = f"{dataset.name}: spent {told}; remaining: one more pure release of epsilon up to {left:g}"
+    line = f"{dataset.name}: spent {told}. Left: epsilon {left:g} (pure)."
     budget = {"dataset": dataset.name, "spent": [finite(e) for e in spent], "remaining": left}
     promise = session.promise
     protects = {"unit": promise.unit, "neighbours": promise.neighbours, "group": promise.group}
@@ -161,10 +180,8 @@ def _tell(
 
 def _whole(options: Any, session: "Session", queries: list[str]) -> None:
     """All questions by a mechanism that is charged at once."""
-    from sfumato.errors import ParameterError
-
     if options.method == "median" and options.histogram is not None:
-        raise ParameterError("the median mechanism keeps no histogram: use --method weights or mwem")
+        raise ParameterError("--histogram needs --method weights or mwem: the median mechanism has no histogram")
     _check_free(options.histogram)
     terms = {"epsilon": options.epsilon, "delta": options.delta, "updates": options.updates}
     if options.price:
@@ -181,7 +198,7 @@ def _whole(options: Any, session: "Session", queries: list[str]) -> None:
 
 def _tell_synthetic(options: Any, session: "Session", record: "Facts") -> None:
     facts = [{"query": a["query"], "value": a["value"]} for a in record["answers"]]
-    lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, of a synthetic histogram" for f in facts]
+    lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, from the synthetic histogram" for f in facts]
     _tell(options, session, facts, lines, record)
 
 
@@ -205,7 +222,7 @@ def _open(options: Any, session: "Session", queries: list[str], opened: "Opened"
             known = {"standard_error": error_, "low": finite(low), "high": finite(high)}
             facts.append({"query": query, "value": found.value} | known)
             spread = "" if error_ is None else f" +- {error_:.3g}"
-            how = ", from what was known" if error_ is None else ""
+            how = ", not measured" if error_ is None else ""
             interval = f"({options.level:.0%}: {low:,.0f} to {high:,.0f})"
             lines.append(f"{' '.join(query.split())}: {found.value:,.0f}{spread} {interval}{how}")
     _tell(options, session, facts, lines, opened.record)
@@ -217,12 +234,8 @@ def _open(options: Any, session: "Session", queries: list[str], opened: "Opened"
 def _check_free(path: str | None) -> None:
     from pathlib import Path
 
-    from sfumato.errors import ParameterError
-
     if path is not None and (Path(path).suffix != ".parquet" or Path(path).exists() or not Path(path).parent.is_dir()):
-        raise ParameterError(
-            f"{path}: a histogram is written to a new file that ends in .parquet, in a folder that exists"
-        )
+        raise ParameterError(f"{path}: --histogram must name a new file that ends in .parquet, in an existing folder")
 
 
 @contextmanager
@@ -230,7 +243,7 @@ def _new_file(path: str | None) -> Iterator[Write]:
     """Writes a histogram to a file that is there before anything is charged, and gone if nothing is written to it."""
     from pathlib import Path
 
-    from sfumato.errors import ParameterError, ReleaseError
+    from sfumato.errors import ReleaseError
 
     if path is None:
         yield lambda _: None
@@ -238,7 +251,7 @@ def _new_file(path: str | None) -> Iterator[Write]:
     try:
         file = Path(path).open("xb")  # noqa: SIM115 - closed below, in any case
     except OSError as error:
-        raise ParameterError(f"{path}: no histogram can be written there ({error.strerror})") from None
+        raise ParameterError(f"{path}: the histogram cannot be written there ({error.strerror})") from None
     whole = False
 
     def write(histogram: "SyntheticHistogram | None") -> None:
@@ -253,7 +266,7 @@ def _new_file(path: str | None) -> Iterator[Write]:
                 pq.write_table(histogram.table(), file)
         except (OSError, pa.ArrowException):
             raise ReleaseError(
-                f"{path}: the histogram could not be written; what was answered stands, and is spent"
+                f"{path}: the histogram could not be written; the answers stand and their budget is spent"
             ) from None
         whole = True
 
@@ -267,16 +280,6 @@ def _new_file(path: str | None) -> Iterator[Write]:
 
 def _quote(options: Any, quotes: "list[Quote]", count: int) -> None:
     shared = "" if count == 1 else " each" if options.method == "laplace" else " together"
-    lines = [f"{count:,} question{'s' * (count > 1)} at epsilon {options.epsilon:g}{shared}; nothing was read"]
-    lines += [
-        f"of {q.cap.describe()}:\n  spent {q.before.epsilon:.4g}; with these answers {q.after.epsilon:.4g} "
-        f"({q.after.bound} composition{f', counted {q.times} times' if q.times > 1 else ''}): "
-        f"{'they fit' if q.fits else 'THEY DO NOT FIT'}"
-        for q in quotes
-    ]
-    facts = [
-        {"cap": q.cap.describe(), "before": finite(q.before.epsilon), "after": finite(q.after.epsilon)}
-        | {"bound": q.after.bound, "fits": q.fits, "times": q.times}
-        for q in quotes
-    ]
-    tell(options, {"questions": count, "epsilon": options.epsilon, "quotes": facts}, "\n".join(lines))
+    head = f"{count:,} question{'s' * (count > 1)} at epsilon {options.epsilon:g}{shared}. No data was read."
+    facts = {"questions": count, "epsilon": options.epsilon, "quotes": price_facts(quotes)}
+    tell(options, facts, "\n".join([head, *described_price(quotes, "these answers")]))

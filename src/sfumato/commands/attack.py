@@ -3,18 +3,20 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import add_plot, command, tell
+from sfumato.commands.options import add_plot, command, subcommands, tell
 from sfumato.errors import MissingDependency, ParameterError
 
 if TYPE_CHECKING:
     from sfumato.attacks.curves import Curve
     from sfumato.attacks.example_data import TargetTable
 
+_RECONSTRUCTION = "sfumato attack reconstruction --epsilons 1 16 256 --plot attack.svg"
+
 
 def add_attack(commands: Any) -> None:
     """``sfumato attack``."""
-    attacks = commands.add_parser("attack", help="Attack releases, and see what epsilon leaves to an attacker.")
-    kinds = attacks.add_subparsers(required=True, metavar="ATTACK")
+    text = "Attack releases and show the success rate of the attacker for each epsilon."
+    kinds = subcommands(commands, "attack", "ATTACK", text, _RECONSTRUCTION)
     _add_reconstruction(kinds)
     _add_membership(kinds)
     _add_linkage(kinds)
@@ -22,53 +24,88 @@ def add_attack(commands: Any) -> None:
 
 def _add_reconstruction(kinds: Any) -> None:
     text = (
-        "Recover columns by ICA, known pairs and the public P, and bits by their likelihood: from sketches, and bare."
+        "Recover the data from sketches. Columns by independent component analysis, known records and the public "
+        "projection; flags by maximum likelihood."
     )
-    example = "sfumato attack reconstruction --epsilons 1 16 256 --plot attack.svg"
-    parser = command(kinds, "reconstruction", text, example, _reconstruction)
-    _add_data(parser, "pixels of handwritten digits, and made-up bits")
-    parser.add_argument(
-        "--unit", choices=("attribute", "record"), default="record", help="for columns (default record)"
-    )
+    parser = command(kinds, "reconstruction", text, _RECONSTRUCTION, _reconstruction)
+    _add_data(parser, "pixels of handwritten digits, and random flags")
+    _add_unit(parser, "record")
     _add_runs(parser, [1.0, 4.0, 16.0, 64.0, 256.0], 3)
 
 
 def _add_membership(kinds: Any) -> None:
-    text = "Tell who was among the records behind synthetic rows, by shadow models and by likelihoods."
+    text = "Infer which records were in the data behind synthetic records. By shadow models and by likelihood ratios."
     parser = command(kinds, "membership", text, "sfumato attack membership --epsilons 1 8 --repeats 4", _membership)
     _add_data(parser, "handwritten digits")
-    parser.add_argument("--label", help="column of classes (with --data)")
-    parser.add_argument("--dimension", type=int, help="numbers per synthetic row (default 32, or all columns)")
-    parser.add_argument("--delta", type=float, default=1e-6, help="default 1e-6")
-    parser.add_argument("--pool", type=int, help="records half of which are in (default 800, or half of all)")
-    parser.add_argument("--shadows", type=int, default=4, help="releases the attacker learns from (default 4)")
+    parser.add_argument("--label", metavar="COLUMN", help="Column of class labels (needs --data).")
+    parser.add_argument(
+        "--dimension", type=int, metavar="N", help="Numbers per synthetic record (default 32, or all columns if fewer)."
+    )
+    parser.add_argument(
+        "--delta", type=float, default=1e-6, metavar="DELTA", help="Delta of the releases (default 1e-6)."
+    )
+    parser.add_argument(
+        "--pool",
+        type=int,
+        metavar="N",
+        help="Candidate records, half of which are members (default 800, or half of all if fewer).",
+    )
+    parser.add_argument(
+        "--shadows", type=int, default=4, metavar="N", help="Releases that the attacker trains on (default 4)."
+    )
     _add_runs(parser, [0.5, 1.5, 8.0, 64.0, 1000.0], 4)
 
 
 def _add_linkage(kinds: Any) -> None:
-    text = "Find the rows of users of whom a few bits are known: behind noise, in sketches, in randomized answers."
+    text = (
+        "Find the record of a user of whom a few flags are known. In noisy records, sketches and randomized response."
+    )
     parser = command(kinds, "linkage", text, "sfumato attack linkage --known 4 --epsilons 0.5 2 8", _linkage)
-    _add_data(parser, "500 made-up users of 294 flags")
-    parser.add_argument("--unit", choices=("attribute", "record"), default="attribute", help="default attribute")
-    parser.add_argument("--known", type=int, default=4, help="how many true flags are known of a user (default 4)")
-    parser.add_argument("--targets", type=int, default=100, help="how many users are looked for (default 100)")
-    parser.add_argument("--dimension", type=int, default=64, help="numbers per record of a sketch (default 64)")
+    _add_data(parser, "500 generated users with 294 flags")
+    _add_unit(parser, "attribute")
+    parser.add_argument(
+        "--known", type=int, default=4, metavar="N", help="Flags known of each user, all set (default 4)."
+    )
+    parser.add_argument("--targets", type=int, default=100, metavar="N", help="Users to look for (default 100).")
+    parser.add_argument(
+        "--dimension", type=int, default=64, metavar="N", help="Numbers per record in a sketch (default 64)."
+    )
     _add_runs(parser, [0.5, 1.0, 2.0, 4.0, 8.0], 2)
 
 
 def _add_data(parser: argparse.ArgumentParser, default: str) -> None:
-    parser.add_argument("--data", help=f"attack this table; what is printed is then not private (default: {default})")
-    parser.add_argument("--schema", help="schema file (TOML) of the data")
+    parser.add_argument(
+        "--data", metavar="TABLE", help=f"Table to attack. The output is then NOT PRIVATE (default: {default})."
+    )
+    parser.add_argument("--schema", metavar="FILE", help="Schema file (TOML) of the table.")
+
+
+def _add_unit(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--unit",
+        choices=("attribute", "record"),
+        default=default,
+        help=f"What is protected: one value of a record (attribute) or one record (default {default}).",
+    )
 
 
 def _add_runs(parser: argparse.ArgumentParser, epsilons: list[float], repeats: int) -> None:
     shown = " ".join(f"{e:g}" for e in epsilons)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=epsilons, help=f"default {shown}")
-    parser.add_argument("--repeats", type=int, default=repeats, help=f"releases for each epsilon (default {repeats})")
     parser.add_argument(
-        "--seed", type=int, default=0, help="of the attacker's choices and public projections (default 0)"
+        "--epsilons",
+        type=float,
+        nargs="+",
+        default=epsilons,
+        metavar="EPSILON",
+        help=f"Epsilons of the releases (default {shown}).",
     )
-    add_plot(parser, "also draw the curves")
+    parser.add_argument(
+        "--repeats", type=int, default=repeats, metavar="N", help=f"Releases for each epsilon (default {repeats})."
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="SEED", help="Seed of the attacker and public projections (default 0)."
+    )
+    add_plot(parser, "success against epsilon")
 
 
 def _given(options: Any) -> "TargetTable | None":
@@ -83,7 +120,7 @@ def _given(options: Any) -> "TargetTable | None":
     check.whole(1, repeats=options.repeats)
     check.whole(0, seed=options.seed)
     if (options.data is None) != (options.schema is None):
-        raise ParameterError("--data and --schema go together: the schema says what the data may be")
+        raise ParameterError("--data and --schema are needed together")
     if options.data is None:
         return None
     from sfumato.attacks.example_data import TargetTable
@@ -122,7 +159,7 @@ def _membership(options: Any) -> None:
     from sfumato.tables.labels import Labelled
 
     if case is not None and options.label is None:
-        raise ParameterError("--data needs --label, the column of classes")
+        raise ParameterError("--data needs --label, the column of class labels")
     chosen, label = (example_data.digits(), "digit") if case is None else (case, options.label)
     columns = Labelled.of(chosen.schema, label, "classes").others.encoding.dim
     game = membership.Game.of(

@@ -16,19 +16,21 @@ def add_audit(commands: Any) -> None:
     parser = command(
         commands,
         "audit",
-        "Try to refute the guarantees of all mechanisms; exit code 1 if one is refuted.",
+        "Attack all mechanisms and try to refute their guarantees. The exit code is 1 if a guarantee is refuted.",
         "sfumato audit --quick",
         _audit,
     )
-    parser.add_argument("--quick", action="store_true", help="fewer samples: about half a minute")
-    parser.add_argument("--seconds", type=float, help="time for the whole table (default 300, quick 30)")
-    parser.add_argument("--seed", type=int, help="repeat the same audits (default: new randomness)")
+    parser.add_argument("--quick", action="store_true", help="Fewer samples: about half a minute.")
+    parser.add_argument(
+        "--seconds", type=float, metavar="SECONDS", help="Time for the whole table (default 300; with --quick, 30)."
+    )
+    parser.add_argument("--seed", type=int, metavar="SEED", help="Seed, to repeat an audit (default: random).")
 
 
 def _audit(options: Any) -> int:
     from sfumato import check
     from sfumato.audit.cases import CASES, EPSILONS, FULL, QUICK, suite
-    from sfumato.commands.progress import ProgressLine
+    from sfumato.commands.streams import ProgressLine
 
     effort = replace(QUICK if options.quick else FULL, seed=options.seed)
     if options.seconds is not None:
@@ -54,7 +56,7 @@ def _audit(options: Any) -> int:
     return 1 if failed else 0
 
 
-_HEAD = f"{'mechanism':36}{'epsilon':>8}{'delta':>8}{'bound':>8}{'reached':>9}  {'by':9}{'samples':>11}  verdict"
+_HEAD = f"{'mechanism':36}{'epsilon':>8}{'delta':>8}{'bound':>8}{'reached':>9}  {'method':9}{'samples':>11}  verdict"
 
 
 def _text(line: "Line") -> str:
@@ -65,8 +67,8 @@ def _text(line: "Line") -> str:
 
 def _verdict(audits: int, failed: int, confidence: float) -> str:
     if failed:
-        return f"{failed} of {audits} audits FAILED: do not release with these mechanisms"
+        return f"{failed} of {audits} audits FAILED. Do not release with these mechanisms."
     return (
-        f"No guarantee was refuted in {audits} audits (together a false alarm in at most {1 - confidence:.2g} of such "
-        "tables). A bound is what these attacks reached, never a proof that no other reaches more."
+        f"No guarantee was refuted in {audits} audits. The probability of a false alarm in the whole table is at most "
+        f"{1 - confidence:.2g}. A bound is what these attacks reached. It does not prove that no attack reaches more."
     )

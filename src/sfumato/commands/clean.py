@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 _HOLDS = {"partial": "noisy numbers", "attempts": "noisy numbers", "copy": "RAW ROWS"}
 _USE = {
-    "left": "left by a release that was killed",
-    "held": "of a release that is under way: left alone",
-    "unknown": "this file system cannot tell whether it is in use: left alone",
+    "left": "left by a killed release",
+    "held": "in use by a running release, kept",
+    "unknown": "kept, as this file system cannot tell whether it is in use",
 }
 
 
@@ -22,12 +22,14 @@ def add_clean(commands: Any) -> None:
     parser = command(
         commands,
         "clean",
-        "Show the hidden folders that killed releases have left in a folder, and remove them once you agree.",
+        "List the hidden folders that killed releases left behind, and remove them after confirmation.",
         "sfumato clean releases --yes",
         _clean,
     )
-    parser.add_argument("folder", nargs="?", default=".", help="where releases were made (default: this folder)")
-    parser.add_argument("--yes", action="store_true", help="remove them without asking")
+    parser.add_argument(
+        "folder", nargs="?", default=".", metavar="FOLDER", help="Folder of releases (default: the current folder)."
+    )
+    parser.add_argument("--yes", action="store_true", help="Remove without asking.")
 
 
 def _clean(options: Any) -> None:
@@ -38,28 +40,30 @@ def _clean(options: Any) -> None:
     found = leftovers.found(Path(options.folder))
     left = [one for one in found if one.use == "left"]
     if not options.json:
-        print("\n".join(map(_line, found)) or f"nothing is left of killed releases in {options.folder}")
+        print("\n".join(map(_line, found)) or f"No leftovers of killed releases in {options.folder}")
     agreed = bool(left) and (options.yes or (not options.json and _agrees(len(left))))
     removed = [one for one in left if agreed and leftovers.remove(one)]
-    options.stands = "what was left was removed" if removed else None
+    options.stands = "leftovers were removed" if removed else None
     facts = [
         {"path": str(one.path), "holds": _HOLDS[one.kind].lower(), "files": one.files, "bytes": one.bytes}
         | {"use": one.use, "removed": one in removed}
         for one in found
     ]
     if options.json or left:
-        text = f"{len(removed)} removed" if agreed else "nothing was removed: say --yes to remove what is left"
+        text = (
+            f"Removed: {len(removed)}." if agreed else "Nothing removed. Use --yes to remove what killed releases left."
+        )
         tell(options, {"found": facts}, text)
 
 
 def _line(one: "Leftover") -> str:
     files = f"{one.files} file{'' if one.files == 1 else 's'}, {one.bytes:,} bytes"
-    return f"{untrusted.line(one.path.name)}: {files}, {_HOLDS[one.kind]}; {_USE[one.use]}"
+    return f"{untrusted.line(one.path.name)}: {files}, {_HOLDS[one.kind]}, {_USE[one.use]}"
 
 
 def _agrees(count: int) -> bool:
     """Ask, if there is somebody to ask."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    what = "the folder that is left" if count == 1 else f"the {count} folders that are left"
+    what = "this folder" if count == 1 else f"these {count} folders"
     return input(f"Remove {what}? [y/N] ").strip().lower() in ("y", "yes")

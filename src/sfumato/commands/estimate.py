@@ -3,13 +3,13 @@
 from typing import Any
 
 from sfumato import untrusted
-from sfumato.commands.options import command, tell
+from sfumato.commands.options import add_folder, add_level, command, subcommands, tell
 
 
 def add_show(commands: Any) -> None:
     """``sfumato show``."""
-    parser = command(commands, "show", "Say what a release holds and promises.", "sfumato show people.release", _show)
-    parser.add_argument("release", help="release folder")
+    text = "Show what a release contains and guarantees."
+    add_folder(command(commands, "show", text, "sfumato show people.release", _show))
 
 
 def _show(options: Any) -> None:
@@ -21,42 +21,53 @@ def _show(options: Any) -> None:
 
 
 def add_estimate(commands: Any) -> None:
-    """``sfumato estimate``."""
-    questions = commands.add_parser("estimate", help="Ask a release, with error bars.").add_subparsers(
-        required=True, metavar="QUESTION"
-    )
-    text = "Squared distance between two records, with its standard error and an interval."
+    """``sfumato estimate``, with one subcommand per question."""
+    text = "Estimate distances, clusters, variances and cuts from a release, with error bars. Costs no privacy."
+    questions = subcommands(commands, "estimate", "QUESTION", text, "sfumato estimate distance people.release 3 17")
+    _add_between_records(questions)
+    _add_about_columns(questions)
+    text = "Estimate the weight of the edges between a set of vertices and the rest of a graph."
+    cut = command(questions, "cut", text, "sfumato estimate cut graph.release 1 2 3", _cut)
+    add_folder(cut)
+    cut.add_argument("vertices", type=int, nargs="+", metavar="VERTEX", help="Vertices of the set, numbered from 0.")
+    add_level(cut)
+
+
+def _add_between_records(questions: Any) -> None:
+    text = "Estimate the squared distance between two records, with its standard error and confidence interval."
     distance = command(questions, "distance", text, "sfumato estimate distance people.release 3 17", _distance)
-    distance.add_argument("release", help="release folder")
-    distance.add_argument("first", type=int, help="position of a record")
-    distance.add_argument("second", type=int, help="position of another")
-    distance.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
-    text = "The records that look nearest to one; the smallest of many noisy distances look smaller than they are."
+    add_folder(distance)
+    distance.add_argument("first", type=int, metavar="RECORD", help="Number of a record, from 0.")
+    distance.add_argument("second", type=int, metavar="RECORD", help="Number of another record.")
+    add_level(distance)
+    text = (
+        "List the records that appear nearest to a record. The smallest of many noisy distances tend to be too small."
+    )
     nearest = command(questions, "nearest", text, "sfumato estimate nearest people.release 3 --k 10", _nearest)
-    nearest.add_argument("release", help="release folder")
-    nearest.add_argument("record", type=int, help="position of a record")
-    nearest.add_argument("--k", type=int, default=10, help="how many (default 10)")
-    text = "Group the records by k-means."
+    add_folder(nearest)
+    nearest.add_argument("record", type=int, metavar="RECORD", help="Number of a record, from 0.")
+    nearest.add_argument("--k", type=int, default=10, metavar="N", help="Number of neighbours (default 10).")
+    text = "Cluster the records by k-means and show the sizes of the clusters."
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
-    cluster.add_argument("release", help="release folder")
-    cluster.add_argument("clusters", type=int, help="how many groups")
-    text = "The variance of the records along a direction: columns and their weights."
+    add_folder(cluster)
+    cluster.add_argument("clusters", type=int, metavar="K", help="Number of clusters.")
+
+
+def _add_about_columns(questions: Any) -> None:
+    text = "Estimate the variance of a weighted sum of columns."
     variance = command(
         questions, "variance", text, "sfumato estimate variance people.release age=1 income=-0.5", _variance
     )
-    variance.add_argument("release", help="release folder")
-    variance.add_argument("direction", nargs="+", help="encoded columns, each with =weight (default 1)")
-    variance.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
-    text = "The directions of largest variance."
+    add_folder(variance)
+    variance.add_argument(
+        "direction", nargs="+", metavar="COLUMN=WEIGHT", help="Encoded column and its weight (default weight 1)."
+    )
+    add_level(variance)
+    text = "Estimate the principal components: the directions of largest variance."
     components = command(questions, "components", text, "sfumato estimate components people.release 3", _components)
-    components.add_argument("release", help="release folder")
-    components.add_argument("count", type=int, help="how many")
-    components.add_argument("--level", type=float, default=0.95, help="of the intervals, all at once (default 0.95)")
-    text = "The weight of the edges between some vertices of a graph and the others."
-    cut = command(questions, "cut", text, "sfumato estimate cut graph.release 1 2 3", _cut)
-    cut.add_argument("release", help="release folder")
-    cut.add_argument("vertices", type=int, nargs="+", help="the vertices on one side")
-    cut.add_argument("--level", type=float, default=0.95, help="of the interval (default 0.95)")
+    add_folder(components)
+    components.add_argument("count", type=int, metavar="N", help="Number of components.")
+    add_level(components, "all intervals together")
 
 
 def _ask(options: Any, question: str) -> Any:
@@ -68,7 +79,8 @@ def _ask(options: Any, question: str) -> Any:
     release = load(options.release)
     check_computable(release)
     if not hasattr(release, question):
-        raise ReleaseError(f"{options.release} is a release of kind {release.manifest['kind']!r}: it has no {question}")
+        kind = release.manifest["kind"]
+        raise ReleaseError(f"{options.release} is a release of kind {kind!r}, which cannot estimate {question}")
     return getattr(release, question)
 
 
@@ -76,7 +88,7 @@ def _bar(options: Any, name: str, found: Any) -> None:
     """One estimate with its error and interval."""
     low, high = (float(x) for x in found.interval(options.level))
     facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
-    text = f"{name} {facts['value']:.6g} +- {facts['standard_error']:.3g}"
+    text = f"{name}: {facts['value']:.6g} +- {facts['standard_error']:.3g}"
     text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
     tell(options, facts | {"covers": found.covers}, f"{text}\nError sources: {found.covers}.")
 
@@ -88,9 +100,9 @@ def _variance(options: Any) -> None:
     try:
         direction = {name: float(weight) for name, _, weight in parts}
     except ValueError:
-        raise ParameterError("a direction is columns with weights, such as age=1 income=-0.5") from None
+        raise ParameterError("a direction is a list of columns with weights, such as age=1 income=-0.5") from None
     ask = _ask(options, "variance")
-    _bar(options, f"variance about {ask.__self__.about}", ask(direction))
+    _bar(options, f"Variance about {ask.__self__.about}", ask(direction))
 
 
 def _components(options: Any) -> None:
@@ -100,22 +112,23 @@ def _components(options: Any) -> None:
     lows, highs = found.variances.interval(options.level)
     about = release_components.__self__.about
     facts: list[dict[str, Any]] = []
-    lines = [f"variances about {about}, in the schema's weighted units; the intervals hold all at once"]
+    lines = [f"Variances about {about}, in the schema's weighted units. Intervals are simultaneous."]
     for i, value in enumerate(found.variances.value):
         weights = dict(zip(names, map(float, found.vectors[:, i]), strict=True))
         facts.append({"variance": float(value), "low": float(lows[i]), "high": float(highs[i]), "weights": weights})
         largest = sorted(weights, key=lambda name: -abs(weights[name]))[:4]
         lean = ", ".join(f"{untrusted.line(name)} {weights[name]:+.2f}" for name in largest)
-        lines.append(f"variance {value:.6g} ({options.level:.0%}: {lows[i]:.6g} to {highs[i]:.6g}) along {lean}")
+        bar = f"{value:.6g} ({options.level:.0%}: {lows[i]:.6g} to {highs[i]:.6g})"
+        lines.append(f"Component {i + 1}: variance {bar}, along {lean}")
     tell(options, {"about": about, "components": facts}, "\n".join(lines))
 
 
 def _cut(options: Any) -> None:
-    _bar(options, "cut", _ask(options, "cut")(options.vertices))
+    _bar(options, "Cut", _ask(options, "cut")(options.vertices))
 
 
 def _distance(options: Any) -> None:
-    _bar(options, "squared distance", _ask(options, "distance")(options.first, options.second))
+    _bar(options, "Squared distance", _ask(options, "distance")(options.first, options.second))
 
 
 def _nearest(options: Any) -> None:
@@ -128,5 +141,5 @@ def _nearest(options: Any) -> None:
 def _cluster(options: Any) -> None:
     found = _ask(options, "cluster")(options.clusters)
     sizes = [int((found.labels == group).sum()) for group in range(options.clusters)]
-    text = "\n".join(f"group {i}: {size:,} records" for i, size in enumerate(sizes))
+    text = "\n".join(f"Cluster {i}: {size:,} records" for i, size in enumerate(sizes))
     tell(options, {"labels": found.labels.tolist(), "sizes": sizes}, text)

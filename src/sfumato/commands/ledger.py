@@ -5,7 +5,19 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import add_plot, add_promise, command, finite, promise, tell
+from sfumato.commands.options import (
+    LEDGER,
+    TABLE,
+    add_folder,
+    add_guarantee,
+    add_neighbours,
+    add_plot,
+    command,
+    finite,
+    guarantee_of,
+    subcommands,
+    tell,
+)
 from sfumato.commands.release import add_price
 
 if TYPE_CHECKING:
@@ -19,8 +31,9 @@ _CHANGED = "the ledger was changed"
 
 def add_ledger(commands: Any) -> None:
     """``sfumato ledger``, with one subcommand for each act."""
-    text = "Keep budgets: nobody overspends, nothing is forgotten."
-    acts = commands.add_parser("ledger", help=text, description=text).add_subparsers(required=True, metavar="ACT")
+    text = "Manage privacy budgets. A ledger records every release and refuses those that exceed the cap of a dataset."
+    example = "sfumato ledger init budget.db --dataset people --epsilon 3 --delta 1e-6"
+    acts = subcommands(commands, "ledger", "ACTION", text, example)
     _add_init(acts)
     _add_show(acts)
     add_price(acts)
@@ -33,28 +46,34 @@ def add_ledger(commands: Any) -> None:
 
 def _act(acts: Any, name: str, text: str, example: str, run: Any) -> argparse.ArgumentParser:
     parser = command(acts, name, text, f"sfumato ledger {name} budget.db {example}".rstrip(), run)
-    parser.add_argument("ledger", help="a SQLite file, or a postgresql:// URL")
+    parser.add_argument("ledger", metavar="LEDGER", help=f"Ledger: {LEDGER}.")
     return parser
 
 
 def _add_cap_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dataset", required=True, help="its name")
-    add_promise(parser)
-    parser.add_argument("--neighbours", choices=("replace", "add-remove"), default="replace", help="default replace")
-    parser.add_argument("--attributes", type=int, default=1, help="for unit attribute: protect so many values at once")
+    parser.add_argument("--dataset", required=True, metavar="NAME", help="Name of the dataset.")
+    group = add_guarantee(parser)
+    add_neighbours(group)
+    group.add_argument(
+        "--attributes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="Values protected together (with --unit attribute; default 1).",
+    )
 
 
 def _cap(options: Any) -> "Cap":
     from sfumato.privacy.units import Cap
 
-    return Cap(promise(options), options.attributes)
+    return Cap(guarantee_of(options), options.attributes)
 
 
 def _add_init(acts: Any) -> None:
     parser = _act(
         acts,
         "init",
-        "Enter a dataset with its cap; the ledger is made if it is not there.",
+        "Add a dataset with its cap. Creates the ledger if there is none.",
         "--dataset people --epsilon 3 --delta 1e-6 --unit record",
         _init,
     )
@@ -64,11 +83,13 @@ def _add_init(acts: Any) -> None:
         "--composition",
         choices=("tight", "basic", "advanced", "gaussian"),
         default="tight",
-        help="how releases add up. tight (default) holds if sizes of releases are not chosen by looking at earlier "
-        "ones; the others hold in any case",
+        help="How privacy losses add up. tight assumes that the epsilon and delta of a release do not depend on what "
+        "earlier ones published; the others assume nothing (default tight).",
     )
     parser.add_argument(
-        "--parts-by", metavar="COLUMN", help="a public column by whose values parts are released that share no record"
+        "--parts-by",
+        metavar="COLUMN",
+        help="Public column that splits the dataset into parts without common records, to release one by one.",
     )
 
 
@@ -77,11 +98,15 @@ def _init(options: Any) -> None:
 
     cap, ledger = _cap(options), Ledger.create(options.ledger)
     made = ledger.add_dataset(options.dataset, cap, composition=options.composition, parts_by=options.parts_by)
-    tell(options, {"ledger": ledger.journal.name, "dataset": made.name}, f"{made.name}: {cap.describe()}")
+    tell(
+        options,
+        {"ledger": ledger.journal.name, "dataset": made.name},
+        f"Added dataset {made.name}. Cap: {cap.describe()}",
+    )
 
 
 def _add_cap(acts: Any) -> None:
-    text = "Set the cap of a dataset anew, on record, or one for another unit before anything was released."
+    text = "Change the cap of a dataset, or add one for another unit before the first release. The change is recorded."
     parser = _act(acts, "cap", text, "--dataset people --epsilon 5 --delta 1e-6", _set_cap)
     parser.set_defaults(stands=_CHANGED)
     _add_cap_options(parser)
@@ -92,14 +117,14 @@ def _set_cap(options: Any) -> None:
 
     cap = _cap(options)
     made = Ledger(options.ledger).set_cap(options.dataset, cap)
-    tell(options, {"dataset": made.name, "cap": cap.describe()}, f"{made.name}: {cap.describe()}")
+    tell(options, {"dataset": made.name, "cap": cap.describe()}, f"Changed dataset {made.name}. Cap: {cap.describe()}")
 
 
 def _add_show(acts: Any) -> None:
-    text = "Show what was spent, what remains, and every release."
+    text = "Show what was spent, what is left, and every release."
     parser = _act(acts, "show", text, "--dataset people --plot people.svg", _show)
-    parser.add_argument("--dataset", help="only this one")
-    add_plot(parser, "draw what was spent (needs --dataset)")
+    parser.add_argument("--dataset", metavar="NAME", help="Show only this dataset (default: all).")
+    add_plot(parser, "what was spent of one dataset")
 
 
 def _show(options: Any) -> None:
@@ -112,9 +137,9 @@ def _show(options: Any) -> None:
         from sfumato.report.plots import draw_spending
 
         if len(shown) != 1:
-            raise ParameterError("a picture shows one dataset: name it (--dataset)")
+            raise ParameterError("--plot draws one dataset: name it with --dataset")
         draw_spending(shown[0], options.plot)
-    text = "\n\n".join(map(_described, shown)) or f"{ledger.journal.name} has no datasets yet"
+    text = "\n\n".join(map(_described, shown)) or f"{ledger.journal.name} has no datasets."
     tell(options, {"datasets": [_facts(dataset) for dataset in shown]}, text)
 
 
@@ -124,14 +149,14 @@ def _described(dataset: "Dataset") -> str:
         spent, whole = dataset.total(place), cap.guarantee.epsilon
         filled = min(_BAR, math.ceil(_BAR * spent.epsilon / whole)) if spent.epsilon < math.inf else _BAR
         lines += [
-            f"  cap        {cap.describe()}",
-            f"  spent      {spent.epsilon:.4g} ({spent.bound})  [{'#' * filled}{'.' * (_BAR - filled)}]",
-            f"  remaining  one more pure release of epsilon up to {dataset.remaining(place):g}",
+            f"  Cap:    {cap.describe()}",
+            f"  Spent:  epsilon {spent.epsilon:.4g} ({spent.bound})  [{'#' * filled}{'.' * (_BAR - filled)}]",
+            f"  Left:   epsilon {dataset.remaining(place):g} (pure)",
         ]
     if dataset.releases:
         lines += [
             "",
-            f"  {'no.':>4}  {'when (UTC)':19}  {'mechanism':18} {'epsilon':>8} {'delta':>8}  {'total':>8}  state",
+            f"  {'no.':>4}  {'time (UTC)':19}  {'mechanism':18} {'epsilon':>8} {'delta':>8}  {'total':>8}  state",
         ]
     for s in dataset.releases:
         total, part = s.totals[0].epsilon, f", part {s.part}" if s.part is not None else ""
@@ -167,10 +192,10 @@ def _facts(dataset: "Dataset") -> dict[str, Any]:
 
 
 def _add_verify(acts: Any) -> None:
-    text = "Check that no entry was edited, removed or moved, and that releases are the ones entered."
+    text = "Check that no entry was changed, removed or moved. With --release, check releases against their entries."
     parser = _act(acts, "verify", text, "--release people.release", _verify)
-    parser.add_argument("--release", nargs="*", default=[], metavar="DIR", help="release folders to look up")
-    parser.add_argument("--expect", metavar="HASH", help="a hash noted earlier, which must still be there")
+    parser.add_argument("--release", nargs="*", default=[], metavar="FOLDER", help="Release folder to check.")
+    parser.add_argument("--expect", metavar="HASH", help="Hash noted earlier, which must be in the ledger.")
 
 
 def _verify(options: Any) -> None:
@@ -180,9 +205,9 @@ def _verify(options: Any) -> None:
     entries, last = ledger.verify(options.expect)
     for folder in options.release:
         ledger.check_release(_manifest(folder))
-    text = f"{entries} entries, unbroken; the last hash is {last}"
+    text = f"Verified entries: {entries}. Last hash: {last}"
     if options.release:
-        text += f"\n{len(options.release)} releases are the ones entered"
+        text += f"\nVerified releases: {len(options.release)}."
     tell(options, {"entries": entries, "last": last, "releases": options.release}, text)
 
 
@@ -195,41 +220,41 @@ def _manifest(folder: str) -> "Manifest":
 
 
 def _add_void(acts: Any) -> None:
-    text = "Give back a reservation from which nothing was drawn, and never will be."
-    parser = _act(acts, "void", text, '7 --reason "the file was the wrong one"', _void)
+    text = "Void a reservation, which frees its budget. Only if no noise was drawn for it."
+    parser = _act(acts, "void", text, '7 --reason "wrong file"', _void)
     parser.set_defaults(stands=_CHANGED)
-    parser.add_argument("number", type=int, help="of the reservation, as `ledger show` gives it")
-    parser.add_argument("--reason", required=True, help="kept in the ledger")
+    parser.add_argument("number", type=int, metavar="NUMBER", help="Number of the reservation in `ledger show`.")
+    parser.add_argument("--reason", required=True, metavar="TEXT", help="Reason, which is recorded in the ledger.")
 
 
 def _void(options: Any) -> None:
     from sfumato.ledger.ledger import Ledger
 
     Ledger(options.ledger).void(options.number, options.reason)
-    tell(options, {"void": options.number}, f"reservation {options.number} is void")
+    tell(options, {"void": options.number}, f"Voided reservation {options.number}.")
 
 
 def _add_confirm(acts: Any) -> None:
-    text = "Record a release that was written whole, but whose process ended before it could say so."
+    text = "Confirm a complete release whose process ended before it was recorded."
     parser = _act(acts, "confirm", text, "people.release", _confirm)
     parser.set_defaults(stands=_CHANGED)
-    parser.add_argument("release", help="the folder")
+    add_folder(parser)
 
 
 def _confirm(options: Any) -> None:
     from sfumato.ledger.ledger import Ledger
 
     number = Ledger(options.ledger).confirm_release(_manifest(options.release))
-    tell(options, {"committed": number}, f"reservation {number} is committed")
+    tell(options, {"committed": number}, f"Committed reservation {number}.")
 
 
 def _add_admit(acts: Any) -> None:
-    text = "Say that a file with a schema belongs to a dataset, and spends its budget."
+    text = "Assign another file or schema to a dataset. Its releases are charged to the budget of that dataset."
     parser = _act(acts, "admit", text, "people.csv --schema people.toml --dataset people", _admit)
     parser.set_defaults(stands=_CHANGED)
-    parser.add_argument("data", help="the file")
-    parser.add_argument("--schema", help="schema file (TOML); none for a graph")
-    parser.add_argument("--dataset", required=True, help="the dataset it belongs to")
+    parser.add_argument("data", metavar="TABLE", help=TABLE)
+    parser.add_argument("--schema", metavar="FILE", help="Schema file (TOML). Not needed for a graph.")
+    parser.add_argument("--dataset", required=True, metavar="NAME", help="Name of the dataset.")
 
 
 def _admit(options: Any) -> None:
@@ -239,4 +264,4 @@ def _admit(options: Any) -> None:
 
     fields = None if options.schema is None else Schema.read(options.schema).to_dict()
     Ledger(options.ledger).admit(options.dataset, schema_text(fields), source_of(options.data))
-    tell(options, {"dataset": options.dataset}, f"{options.data} is charged to {options.dataset!r} from now on")
+    tell(options, {"dataset": options.dataset}, f"Releases of {options.data} are now charged to {options.dataset!r}.")

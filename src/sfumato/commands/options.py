@@ -1,8 +1,9 @@
-"""What all commands share: a parser with one-line complaints, the options of a promise, and two ways of telling."""
+"""What all commands share: a parser with one-line complaints, the options of a guarantee, and two ways of telling."""
 
 import argparse
 import json
 import math
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,35 +13,67 @@ from sfumato.errors import ParameterError
 if TYPE_CHECKING:
     from sfumato.engines.local import Engine
     from sfumato.ledger.account import Account
+    from sfumato.ledger.state import Quote
     from sfumato.privacy.guarantee import Guarantee
+
+TABLE = "CSV or Parquet file, or folder of Parquet files."
+LEDGER = "a SQLite file or a postgresql:// URL"
+_DEFAULTS: dict[str, Any] = {"stands": None, "prints": False, "many_blocks": False, "ledger": None}
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Fills paragraphs, keeps indented lines such as examples, and leaves room for the names of subcommands."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            longest = max(map(len, action.choices))
+            self._action_max_length = max(self._action_max_length, longest + 2 * self._indent_increment)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = (one if one.startswith(" ") else textwrap.fill(one, width) for one in text.splitlines())
+        return "\n".join(indent + line for line in lines)
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line, like all others."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": _HelpFormatter} | settings, add_help=False)
+        self.add_argument("-h", "--help", action="help", help="Show this help and exit.")
 
     def error(self, message: str) -> NoReturn:
         """End with the complaint."""
         self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
 
 
-def command(
-    commands: Any, name: str, text: str, example: str, run: Callable[[Any], int | None]
-) -> argparse.ArgumentParser:
+def unparsed() -> argparse.Namespace:
+    """What is known of a command before its options are parsed: the defaults of every command."""
+    return argparse.Namespace(**_DEFAULTS)
+
+
+def command(commands: Any, name: str, text: str, example: str, run: Callable[[Any], int | None]) -> Parser:
     """A subcommand with an example in its help and --json for machines; what it gives is the exit code.
 
     ``stands`` among its defaults is for commands that make something that lasts: words for it, where nobody takes what
     is printed. With ``prints``, what is printed is wanted as well. ``many_blocks`` is for commands that work through
     the rows of a table: their process is set up for that.
     """
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=text,
-        description=text,
-        epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON for machines")
-    parser.set_defaults(run=run, stands=None, prints=False, many_blocks=False)
+    parser = _described(commands, name, text, example)
+    parser.add_argument("--json", action="store_true", help="Print JSON.")
+    parser.set_defaults(run=run, **_DEFAULTS)
+    return parser
+
+
+def subcommands(commands: Any, name: str, metavar: str, text: str, example: str) -> Any:
+    """A command that has subcommands only: the place to add them."""
+    return _described(commands, name, text, example).add_subparsers(required=True, metavar=metavar)
+
+
+def _described(commands: Any, name: str, text: str, example: str) -> Parser:
+    """Lists of commands have the first sentence, the command's own help has all of them."""
+    first = text.split(". ", maxsplit=1)[0].removesuffix(".") + "."
+    parser: Parser = commands.add_parser(name, help=first, description=text, epilog=f"example:\n  {example}")
     return parser
 
 
@@ -54,22 +87,21 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def add_promise(parser: argparse.ArgumentParser) -> None:
-    """The options of a guarantee."""
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """The table that a command reads, and its schema."""
+    parser.add_argument("data", metavar="TABLE", help=TABLE)
+    parser.add_argument("--schema", metavar="FILE", required=True, help="Schema file (TOML).")
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """The release that a command reads."""
+    parser.add_argument("release", metavar="RELEASE", help="Release folder.")
+
+
+def add_level(parser: argparse.ArgumentParser, which: str = "the interval") -> None:
+    """The level of confidence intervals."""
     parser.add_argument(
-        "--epsilon", type=float, required=True, help="probabilities change by a factor of at most e^epsilon"
-    )
-    parser.add_argument("--delta", type=float, default=0.0, help="and beyond that by at most delta (default 0)")
-    parser.add_argument(
-        "--unit", choices=("attribute", "record", "edge"), default="record", help="what is protected (default record)"
-    )
-    parser.add_argument("--group", type=int, default=1, help="most rows one person owns (default 1)")
-    parser.add_argument(
-        "--change", choices=("box", "l1", "l2"), help="how a record may change (default: within bounds)"
-    )
-    parser.add_argument("--radius", type=float, help="radius of an l1 or l2 change, in weighted units")
-    parser.add_argument(
-        "--fresh", action="store_true", help="rest the guarantee on a projection drawn for this release"
+        "--level", type=float, default=0.95, metavar="LEVEL", help=f"Confidence level of {which} (default 0.95)."
     )
 
 
@@ -85,19 +117,100 @@ class _Picture(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def add_plot(parser: argparse.ArgumentParser, text: str) -> None:
+def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
     """The option that draws what a command tells."""
-    parser.add_argument("--plot", action=_Picture, metavar="FILE", help=f"{text}: a .svg or .html file")
+    parser.add_argument("--plot", action=_Picture, metavar="FILE", help=f"Draw {what} to a .svg or .html file.")
 
 
-def add_account(parser: argparse.ArgumentParser) -> None:
-    """The options that say which budget a release is charged to."""
-    parser.add_argument("--ledger", help="charge this ledger: a SQLite file, or a postgresql:// URL (default: none)")
-    parser.add_argument("--dataset", help="the dataset of the ledger (default: its only one)")
-    parser.add_argument("--part", help="release only this part of a dataset that was entered with --parts-by")
-    parser.add_argument("--convert", action="store_true", help="charge a release of another unit than the cap's")
+def add_epsilon_delta(parser: Any, delta: str = "default 0") -> None:
+    """The two numbers of a guarantee."""
     parser.add_argument(
-        "--exceptions", action="store_true", help="charge it even if part of it is outside its guarantee"
+        "--epsilon",
+        type=float,
+        required=True,
+        metavar="EPSILON",
+        help="Privacy loss: the probability of any outcome changes by a factor of at most e^EPSILON.",
+    )
+    parser.add_argument(
+        "--delta",
+        type=float,
+        default=0.0,
+        metavar="DELTA",
+        help=f"Probabilities may exceed that factor by at most DELTA ({delta}).",
+    )
+
+
+def add_guarantee(parser: argparse.ArgumentParser) -> Any:
+    """The options of a guarantee, as a group. Without --neighbours in it, one record is replaced by another."""
+    parser.set_defaults(neighbours="replace")
+    group = parser.add_argument_group("privacy guarantee")
+    add_epsilon_delta(group)
+    group.add_argument(
+        "--unit",
+        choices=("attribute", "record", "edge"),
+        default="record",
+        help="What is protected: one value of a record (attribute), one record, or one edge (default record).",
+    )
+    group.add_argument("--group", type=int, default=1, metavar="N", help="Maximum records per person (default 1).")
+    group.add_argument(
+        "--change",
+        choices=("box", "l1", "l2"),
+        help="How far a record may change: anywhere within its bounds (box), or within a ball of --radius (default "
+        "box).",
+    )
+    group.add_argument("--radius", type=float, metavar="R", help="Radius for --change l1 or l2, in weighted units.")
+    group.add_argument(
+        "--fresh",
+        action="store_true",
+        help="State the guarantee for a projection drawn for this release and used once (default: the projection may "
+        "be known or reused).",
+    )
+    return group
+
+
+def add_neighbours(group: Any, default: str | None = "replace", why: str = "default replace") -> None:
+    """Which tables are neighbours."""
+    group.add_argument(
+        "--neighbours",
+        choices=("replace", "add-remove"),
+        default=default,
+        help="Neighbouring tables: one record replaced, or one added or removed. add-remove also protects the number "
+        f"of records ({why}).",
+    )
+
+
+def guarantee_of(options: Any) -> "Guarantee":
+    """The guarantee that the options state."""
+    from sfumato.privacy.guarantee import Change, Guarantee
+
+    if options.radius is not None and options.change is None:
+        raise ParameterError(f"--radius {options.radius} needs --change l1 or --change l2")
+    return Guarantee(
+        epsilon=options.epsilon,
+        delta=options.delta,
+        unit=options.unit,
+        group=options.group,
+        neighbours=options.neighbours,
+        change=None if options.change is None else Change(options.change, options.radius),
+        projection="fresh" if options.fresh else "fixed",
+    )
+
+
+def add_account(parser: argparse.ArgumentParser, ledger: str) -> None:
+    """The options that say which budget a release is charged to; ``ledger``: what is so without a ledger."""
+    group = parser.add_argument_group("budget")
+    group.add_argument("--ledger", metavar="LEDGER", help=f"Ledger to charge: {LEDGER} ({ledger}).")
+    group.add_argument("--dataset", metavar="NAME", help="Dataset in the ledger (default: the only one).")
+    group.add_argument(
+        "--part", metavar="VALUE", help="Value of the --parts-by column: read and charge only that part."
+    )
+    group.add_argument(
+        "--convert", action="store_true", help="Charge a release whose unit differs from the cap's, after conversion."
+    )
+    group.add_argument(
+        "--exceptions",
+        action="store_true",
+        help="Charge a release that is partly outside its guarantee, and record that.",
     )
 
 
@@ -113,11 +226,38 @@ def account(options: Any) -> "Account | None":
     return Ledger(options.ledger).account(options.dataset, **choices)
 
 
+def described_price(quotes: "list[Quote]", what: str) -> list[str]:
+    """What something would cost of each cap, in words."""
+    return [
+        f"Cap: {q.cap.describe()}\n"
+        f"  Spent: epsilon {q.before.epsilon:.4g}. After {what}: epsilon {q.after.epsilon:.4g} "
+        f"({q.after.bound} composition{f', charged {q.times} times' if q.times > 1 else ''}). "
+        f"{'Within the cap.' if q.fits else 'EXCEEDS THE CAP.'}"
+        for q in quotes
+    ]
+
+
+def price_facts(quotes: "list[Quote]") -> list[dict[str, Any]]:
+    """The same for machines."""
+    return [
+        {"cap": q.cap.describe(), "before": finite(q.before.epsilon), "after": finite(q.after.epsilon)}
+        | {"bound": q.after.bound, "fits": q.fits, "times": q.times}
+        for q in quotes
+    ]
+
+
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """The options that say where the work is done."""
-    parser.add_argument("--engine", choices=("local", "spark"), default="local", help="default local")
-    parser.add_argument("--master", help="of Spark, as it writes them: local[2], spark://host:7077, yarn, ...")
-    parser.add_argument("--memory", default="1GiB", help="for the rows at work, at once (default 1GiB)")
+    group = parser.add_argument_group("computation")
+    group.add_argument(
+        "--engine", choices=("local", "spark"), default="local", help="Run on this machine or on Spark (default local)."
+    )
+    group.add_argument(
+        "--master", metavar="URL", help="Spark master: local[2], spark://host:7077, yarn (needs --engine spark)."
+    )
+    group.add_argument(
+        "--memory", default="1GiB", metavar="SIZE", help="Memory for rows being processed (default 1GiB)."
+    )
 
 
 def engine(options: Any) -> "Engine":
@@ -130,7 +270,7 @@ def engine(options: Any) -> "Engine":
 
         return Spark(master=options.master, memory=memory)
     if options.master is not None:
-        raise ParameterError("--master is Spark's: it needs --engine spark")
+        raise ParameterError("--master needs --engine spark")
     if options.own_process:
         from sfumato.engines.processes import Processes
         from sfumato.tables.blocks import cores
@@ -139,20 +279,3 @@ def engine(options: Any) -> "Engine":
     from sfumato.engines.local import Local
 
     return Local(memory=memory)
-
-
-def promise(options: Any) -> "Guarantee":
-    """The guarantee that the options state."""
-    from sfumato.privacy.guarantee import Change, Guarantee
-
-    if options.radius is not None and options.change is None:
-        raise ParameterError(f"--radius {options.radius} needs --change l1 or --change l2")
-    return Guarantee(
-        epsilon=options.epsilon,
-        delta=options.delta,
-        unit=options.unit,
-        group=options.group,
-        neighbours=getattr(options, "neighbours", "replace"),
-        change=None if options.change is None else Change(options.change, options.radius),
-        projection="fresh" if options.fresh else "fixed",
-    )

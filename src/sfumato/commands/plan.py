@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.commands.options import add_plot, add_promise, command, promise, tell
+from sfumato.commands.options import add_guarantee, add_plot, command, guarantee_of, tell
 
 
 def add_plan(commands: Any) -> None:
@@ -10,28 +10,35 @@ def add_plan(commands: Any) -> None:
     parser = command(
         commands,
         "plan",
-        "Rank mechanisms, projections and dimensions by predicted error. Reads no data, spends nothing.",
+        "Rank mechanisms, projections and dimensions by predicted error. Reads no data and spends no budget.",
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )
-    parser.add_argument("--schema", help="schema file (TOML)")
-    parser.add_argument("--columns", type=int, help="instead of a schema: this many flags")
-    add_promise(parser)
+    parser.add_argument("--schema", metavar="FILE", help="Schema file (TOML).")
+    parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
     parser.add_argument(
         "--purpose",
         default="distances",
         choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts"),
-        help="default distances",
+        help="What the release is for (default distances).",
     )
-    parser.add_argument("--rows", type=int, help="number of records, or of vertices")
+    parser.add_argument("--rows", type=int, metavar="N", help="Number of records, or of vertices of a graph.")
     parser.add_argument(
-        "--distance", type=float, help="the scale that matters: a distance, a deviation, or the weight of a cut"
+        "--distance",
+        type=float,
+        metavar="DISTANCE",
+        help="Distance, standard deviation (covariance) or cut weight (cuts) to plan for (default: a typical one).",
     )
     parser.add_argument(
-        "--scales", type=float, nargs="+", metavar="DISTANCE", help="several distances at once: one sketch or several?"
+        "--scales",
+        type=float,
+        nargs="+",
+        metavar="DISTANCE",
+        help="Distances to plan for together: compare one sketch with several (instead of --distance).",
     )
-    parser.add_argument("--largest-dimension", type=int, help="most numbers per record")
-    add_plot(parser, "also draw the errors")
+    parser.add_argument("--largest-dimension", type=int, metavar="N", help="Maximum numbers per record.")
+    add_plot(parser, "the predicted errors")
+    add_guarantee(parser)
 
 
 def _plan(options: Any) -> None:
@@ -39,7 +46,7 @@ def _plan(options: Any) -> None:
     from sfumato.tables.schema import Schema
 
     facts = {
-        "guarantee": promise(options),
+        "guarantee": guarantee_of(options),
         "schema": None if options.schema is None else Schema.read(options.schema),
         "columns": options.columns,
         "purpose": options.purpose,
@@ -62,7 +69,7 @@ def _scales(options: Any, facts: dict[str, Any]) -> None:
     from sfumato.planning.scales import plan_scales
 
     if options.distance is not None or options.plot is not None:
-        raise ParameterError("--scales names the distances of a table: it goes with neither --distance nor --plot")
+        raise ParameterError("--scales cannot be combined with --distance or --plot")
     made = plan_scales(options.scales, **facts)
     tell(options, made.to_dict(), made.describe())
 
@@ -72,20 +79,21 @@ def add_regions(commands: Any) -> None:
     parser = command(
         commands,
         "regions",
-        "Say at which distances a sketch, randomized response, or noise on distances is best, for records of flags.",
+        "Show which mechanism has the smallest error at each distance. Compares sketches, randomized response and "
+        "noisy distances for records of flags. Reads no data and spends no budget.",
         "sfumato regions --columns 1000 --rows 10000 --epsilon 1 --delta 1e-6 --unit attribute",
         _regions,
     )
-    parser.add_argument("--columns", type=int, required=True, help="number of flags")
-    parser.add_argument("--rows", type=int, required=True, help="number of records")
-    add_promise(parser)
-    add_plot(parser, "also draw the errors")
+    parser.add_argument("--columns", type=int, required=True, metavar="N", help="Number of columns, all flags.")
+    parser.add_argument("--rows", type=int, required=True, metavar="N", help="Number of records.")
+    add_plot(parser, "the predicted errors")
+    add_guarantee(parser)
 
 
 def _regions(options: Any) -> None:
     from sfumato.planning.regions import borders, describe, facts, rows_where_projection_wins
 
-    where = {"columns": options.columns, "guarantee": promise(options)}
+    where = {"columns": options.columns, "guarantee": guarantee_of(options)}
     found = borders(rows=options.rows, **where)
     middle = float(found[len(found) // 2].distance)
     wins = rows_where_projection_wins(distance=middle, **where)
@@ -93,7 +101,7 @@ def _regions(options: Any) -> None:
         from sfumato.report.plots import draw_regions
 
         draw_regions(options.plot, rows=options.rows, **where)
-    text = f"at distance {middle:.3g} a sketch beats noise on distances from {wins:,} records on"
+    text = f"At distance {middle:.3g}, a sketch beats noisy distances if there are at least {wins:,} records."
     told = {"regions": facts(found), "projection_wins": {"distance": middle, "rows": wins}}
     tell(options, told, f"{describe(found)}\n{text}")
 
@@ -103,12 +111,12 @@ def add_feasible(commands: Any) -> None:
     parser = command(
         commands,
         "feasible",
-        "Which (epsilon, delta) Gaussian noise of a given scale promises at sensitivity 1.",
+        "Show which (epsilon, delta) Gaussian noise of a given scale guarantees at sensitivity 1.",
         "sfumato feasible 0.5 1 2 --plot feasible.svg",
         _feasible,
     )
-    parser.add_argument("scales", type=float, nargs="+", help="standard deviations of the noise")
-    add_plot(parser, "also draw the curves")
+    parser.add_argument("scales", type=float, nargs="+", metavar="SCALE", help="Standard deviation of the noise.")
+    add_plot(parser, "epsilon against delta")
 
 
 def _feasible(options: Any) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import command, tell
+from sfumato.commands.options import LEDGER, add_folder, command, tell
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -14,20 +14,18 @@ if TYPE_CHECKING:
 
 def add_report(commands: Any) -> None:
     """``sfumato report``."""
-    text = "Show a release to people: one HTML file with its promise, its errors, its numbers, and how to load it."
+    text = "Write an HTML report on a release. One file with its guarantee, its errors, its numbers and how to load it."
     example = "sfumato report people.release --out people.html --ledger budget.db"
     parser = command(commands, "report", text, example, _report)
     parser.set_defaults(stands="the report was written")
-    parser.add_argument("release", help="release folder")
-    parser.add_argument("--out", required=True, type=Path, help="file to write, ending in .html")
-    parser.add_argument("--ledger", help="show the state of this ledger too: a SQLite file, or a postgresql:// URL")
+    add_folder(parser)
+    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="HTML file to write.")
+    parser.add_argument("--ledger", metavar="LEDGER", help=f"Ledger whose state to show: {LEDGER} (default none).")
     parser.add_argument(
-        "--dataset", help="of the ledger (default: the one the release was charged to, or its only one)"
+        "--dataset", metavar="NAME", help="Dataset in the ledger (default: the one charged, or the only one)."
     )
-    parser.add_argument("--force", action="store_true", help="write over a file that exists")
-    parser.add_argument(
-        "--allow-unprotected", action="store_true", help="report on a release that was made with test noise, too"
-    )
+    parser.add_argument("--force", action="store_true", help="Overwrite an existing file.")
+    parser.add_argument("--allow-unprotected", action="store_true", help="Accept a release made with test noise.")
 
 
 def _report(options: Any) -> None:
@@ -41,18 +39,18 @@ def _report(options: Any) -> None:
     with options.out.open("w" if options.force else "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
     facts = {"report": str(options.out), "bytes": len(text.encode()), "warnings": release.manifest["warnings"]}
-    lines = [*(f"warning: {line}" for line in release.manifest["warnings"]), f"written to {options.out}"]
+    lines = [*(f"warning: {line}" for line in release.manifest["warnings"]), f"Report written to {options.out}"]
     tell(options, facts | {"dataset": dataset and dataset.name}, "\n".join(map(untrusted.line, lines)))
 
 
 def _check_place(path: Path, *, force: bool) -> None:
     """Refuse before anything is computed."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ParameterError(f"{path}: a report is a file that ends in .html")
+        raise ParameterError(f"{path}: the file name of a report must end in .html")
     if not path.parent.is_dir():
-        raise ParameterError(f"there is no folder {path.parent} to put the report in; nothing was written")
+        raise ParameterError(f"there is no folder {path.parent} for the report; nothing was written")
     if path.is_dir() or path.is_symlink() or (path.exists() and not force):
-        raise ParameterError(f"{path} exists already: choose another name, or give --force; nothing was written")
+        raise ParameterError(f"{path} already exists: choose another name or use --force; nothing was written")
 
 
 def _dataset(options: Any, manifest: "Manifest") -> "Dataset | None":

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from sfumato import untrusted
-from sfumato.commands.options import command, tell
+from sfumato.commands.options import TABLE, add_table, command, tell
 
 
 def add_schema(commands: Any) -> None:
@@ -12,15 +12,15 @@ def add_schema(commands: Any) -> None:
     parser = command(
         commands,
         "schema",
-        "Draft a schema from the names and types of a table's columns; bounds are left for you to fill in.",
+        "Draft a schema from the column names and types of a table. You fill in the bounds.",
         "sfumato schema people.csv > people.toml",
         _schema,
     )
-    parser.add_argument("data", help="CSV or Parquet file")
+    parser.add_argument("data", metavar="TABLE", help=TABLE)
     parser.add_argument(
         "--bounds-from-data",
         action="store_true",
-        help="take bounds from the data; NOT PRIVATE, outside every guarantee, and recorded in each manifest",
+        help="Take the bounds from the data. NOT PRIVATE: outside every guarantee, and recorded in every manifest.",
     )
 
 
@@ -31,7 +31,7 @@ def _schema(options: Any) -> None:
     table = open_table(options.data)
     if options.bounds_from_data:
         text = bounded_by_data(table.schema, table.blocks(table.schema.names, 1 << 16)).to_toml()
-        print("sfumato: NOT PRIVATE: these bounds are cells of the data", file=sys.stderr)
+        print("sfumato: NOT PRIVATE: these bounds are values of the data", file=sys.stderr)
     else:
         text = draft(table.schema)
     tell(options, {"schema": text}, text.rstrip("\n"))
@@ -42,12 +42,11 @@ def add_check(commands: Any) -> None:
     parser = command(
         commands,
         "check",
-        "Compare a table with a schema. What this prints is NOT private: it counts cells of the data.",
+        "Check a table against a schema (the output is NOT PRIVATE). The output counts cells of the data.",
         "sfumato check people.csv --schema people.toml",
         _check,
     )
-    parser.add_argument("data", help="CSV or Parquet file")
-    parser.add_argument("--schema", required=True, help="schema file (TOML)")
+    add_table(parser)
 
 
 def _check(options: Any) -> None:
@@ -61,9 +60,8 @@ def _check(options: Any) -> None:
         schema, open_table(options.data).blocks(names, 1 << 16)
     )  # as text: it tells unreadable from missing
     warning = "NOT PRIVATE: this output counts cells of the data. Do not share it."
-    lines = [f"  {untrusted.line(f.column)}: {f.problem} in {f.count} cells" for f in findings] or [
-        "  every cell fits the schema"
-    ]
+    lines = [f"  {untrusted.line(f.column)}: {f.problem} in {f.count} cells" for f in findings]
+    lines = lines or ["  All cells fit the schema."]
     facts = {
         "private": False,
         "findings": [{"column": f.column, "problem": f.problem, "count": f.count} for f in findings],

@@ -2,16 +2,20 @@
 
 A descriptor that is closed at the start is taken, so that no file of ours gets its number: what a library prints there
 must not land in a ledger. The first failure of a stream is kept, and whatever comes after it is dropped.
+
+``ProgressLine`` shows on standard error what is done, rate and time left: on a terminal, and nowhere else.
 """
 
 import contextlib
 import io
 import os
 import sys
-from typing import Any, TextIO
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
 
 
-class Channel(io.FileIO):
+class OutputDescriptor(io.FileIO):
     """A descriptor to write to. ``needed``: whether a failure is an error; otherwise it is only kept, in ``lost``."""
 
     def __init__(self, number: int, *, needed: bool) -> None:
@@ -32,7 +36,7 @@ class Channel(io.FileIO):
 
 
 def install() -> None:
-    """Put channels in the place of this process's standard output and error."""
+    """Put descriptors in the place of this process's standard output and error."""
     for number, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):  # so that their use fails, as before
         try:
             os.fstat(number)
@@ -45,10 +49,10 @@ def install() -> None:
 
 def _stream(number: int, before: TextIO | None, *, needed: bool) -> TextIO:
     """A text stream like the one before; letters that it cannot write are escaped."""
-    channel = Channel(number, needed=needed)
+    descriptor = OutputDescriptor(number, needed=needed)
     at_once = bool(getattr(before, "write_through", False))
     return io.TextIOWrapper(
-        channel if at_once else io.BufferedWriter(channel),
+        descriptor if at_once else io.BufferedWriter(descriptor),
         encoding=getattr(before, "encoding", None) or "utf-8",
         errors="backslashreplace",
         line_buffering=bool(getattr(before, "line_buffering", False)),
@@ -56,8 +60,51 @@ def _stream(number: int, before: TextIO | None, *, needed: bool) -> TextIO:
     )
 
 
-def printed() -> Channel | None:
-    """The channel of standard output, where one is installed."""
+def printed() -> OutputDescriptor | None:
+    """The descriptor of standard output, where one is installed."""
     layer = getattr(sys.stdout, "buffer", None)
     raw = getattr(layer, "raw", layer)
-    return raw if isinstance(raw, Channel) else None
+    return raw if isinstance(raw, OutputDescriptor) else None
+
+
+class ProgressLine:
+    """Call it with the number of rows (or ``what``) just done; it redraws itself at most ten times a second."""
+
+    def __init__(self, total: int | None, stream: TextIO | None = None, *, what: str = "rows") -> None:
+        self._total, self._stream, self._what = total, stream or sys.stderr, what
+        self._shown = self._stream.isatty()
+        self._start = self._last = time.monotonic()
+        self._done = 0
+
+    def __call__(self, rows: int) -> None:
+        """Count rows, and redraw if it is time."""
+        self._done += rows
+        now = time.monotonic()
+        if self._shown and now - self._last > 0.1:
+            self._last = now
+            self._stream.write("\r" + self.line(now - self._start) + "\x1b[K")
+            self._stream.flush()
+
+    def line(self, elapsed: float) -> str:
+        """What is shown after so many seconds."""
+        rate = self._done / elapsed if elapsed > 0 else 0.0
+        text = f"{self._done:,} {self._what}, {rate:,.0f} {self._what}/s"
+        if self._total and rate > 0:
+            share, left = self._done / self._total, (self._total - self._done) / rate
+            bar = "#" * int(24 * share)
+            return f"[{bar:<24}] {share:4.0%}  {text}, {left:.0f} s left"
+        return text
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the line away, to write another."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

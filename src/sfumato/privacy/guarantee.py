@@ -51,7 +51,7 @@ class Change:
         check.one_of(get_args(ChangeKind), kind=self.kind)
         if self.kind in ("l1", "l2"):
             if self.radius is None:
-                raise ParameterError(f"a change of kind {self.kind!r} needs a radius, got radius=None")
+                raise ParameterError(f"an {self.kind} change needs a radius, got radius=None")
             check.positive(radius=self.radius)
             object.__setattr__(self, "radius", float(self.radius))
         elif self.radius is not None:

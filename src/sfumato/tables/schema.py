@@ -233,7 +233,7 @@ class Schema:
         except untrusted.NotOrdinaryError as error:
             raise SchemaError(f"{path}: {error}, so it is not read: name the file of a schema") from None
         except (OSError, UnicodeError):
-            raise SchemaError(f"{path}: no such schema file, or not one that can be read as UTF-8 text") from None
+            raise SchemaError(f"{path}: there is no such schema file, or it is not UTF-8 text") from None
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
 
@@ -264,7 +264,7 @@ def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     place, count = {name: i for i, name in enumerate(names)}, Counter(names)
     absent = [name for name in wanted if name not in place]
     if absent:
-        raise SchemaError(f"the data lack the column{'s' * (len(absent) > 1)} {_listing(absent)}")
+        raise SchemaError(f"the table has no column{'s' * (len(absent) > 1)} {_listing(absent)}")
     _refuse_twice([name for name in wanted if count[name] > 1 for _ in range(2)], "column of the data")
     return [place[name] for name in wanted]
 
