@@ -7,7 +7,7 @@ import pytest
 
 from support.sources import MODULES, PATHS, ROOT, SOURCE, imported_modules, module_of
 
-MOST_MODULES = 15
+MOST_MODULES, MOST_LINES, MOST_BODY = 15, 400, 40
 
 
 def listed_order():
@@ -73,3 +73,27 @@ def test_the_analysts_path_imports_no_mechanism():
     packages = {module.split(".")[0] for module in reached}
     assert packages.isdisjoint({"mechanisms", "answering", "pipeline", "randomness", "ledger", "engines"})
     assert reached.isdisjoint({"projection.projection", "privacy.calibration", "privacy.losses"})
+
+
+def test_modules_are_short():
+    assert {module_of(p): n for p in PATHS if (n := len(p.read_text().splitlines())) > MOST_LINES} == {}
+
+
+def bodies(source):
+    """Every function of a source with the number of lines of its body, its docstring left out."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            said = isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
+            body = node.body[said:] or node.body
+            yield node.name, body[-1].end_lineno - body[0].lineno + 1
+
+
+def test_functions_are_short():
+    long = [(module_of(p), name, lines) for p in PATHS for name, lines in bodies(p.read_text()) if lines > MOST_BODY]
+    assert long == []
+    assert dict(bodies('def f():\n    """Said."""\n    x = 1\n    return x\n')) == {"f": 2}
+
+
+def test_each_class_name_means_one_thing():
+    named = [n.name for p in PATHS for n in ast.walk(ast.parse(p.read_text())) if isinstance(n, ast.ClassDef)]
+    assert sorted(name for name in set(named) if named.count(name) > 1) == []

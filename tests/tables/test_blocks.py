@@ -15,10 +15,11 @@ from scipy import sparse
 import sfumato as sf
 from sfumato.engines.local import Local, LocalRows
 from sfumato.errors import ParameterError, ReleaseError
+from sfumato.fileformat import writer
 from sfumato.numerics.lattice import Total
 from sfumato.pipeline.release import release, release_to
 from sfumato.randomness.secret import Secret
-from sfumato.tables import parquet_files, sources
+from sfumato.tables import sources
 from sfumato.tables.blocks import Blocks, block_rows, in_order, memory_size
 from sfumato.tables.sources import open_table
 
@@ -222,12 +223,12 @@ def test_entries_that_are_stored_twice_are_added_up_first():
 def in_small_steps(monkeypatch):
     """As if the file were a large one."""
     for name in ("_ROW_GROUP", "_WRITTEN", "_UNSYNCED"):
-        monkeypatch.setattr(parquet_files, name, 1 << 12)
+        monkeypatch.setattr(writer, name, 1 << 12)
 
 
 def written_until(monkeypatch, most):
     """Let so many writes to the disk succeed; the lists grow with each that is tried and each that fails."""
-    tried, failed, real = [], [], parquet_files._Hashed.write
+    tried, failed, real = [], [], writer._Hashed.write
     in_small_steps(monkeypatch)
 
     def write(self, content):
@@ -237,7 +238,7 @@ def written_until(monkeypatch, most):
             raise OSError(28, "No space left on device")
         return real(self, content)
 
-    monkeypatch.setattr(parquet_files._Hashed, "write", write)
+    monkeypatch.setattr(writer._Hashed, "write", write)
     return tried, failed
 
 
@@ -259,10 +260,10 @@ def test_a_disk_that_fills_up_leaves_nothing_and_says_so(tmp_path, monkeypatch):
 
 
 def test_what_is_written_is_synced_on_the_way_and_a_disk_that_refuses_is_told_of(tmp_path, monkeypatch):
-    synced, real = [], parquet_files.os.fsync
+    synced, real = [], writer.os.fsync
     in_small_steps(monkeypatch)
     monkeypatch.setattr(
-        parquet_files.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), real(handle))
+        writer.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), real(handle))
     )
     release_to(tmp_path / "whole", np.tile(DATA, (12, 1)), **TERMS)
     whole = (tmp_path / "whole" / "data.parquet").stat().st_size
@@ -273,7 +274,7 @@ def test_what_is_written_is_synced_on_the_way_and_a_disk_that_refuses_is_told_of
     def refuse(_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(parquet_files.os, "fsync", refuse)
+    monkeypatch.setattr(writer.os, "fsync", refuse)
     with pytest.raises(ReleaseError, match=r"Input/output error.*nothing was left"):
         release_to(tmp_path / "r", np.tile(DATA, (12, 1)), **TERMS)
     assert [p.name for p in tmp_path.iterdir()] == ["whole"]

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sfumato.errors import ParameterError, SchemaError
+from sfumato.fileformat.writer import ParquetSink
 from sfumato.tables.columns import Category, Flag, Id, Real
-from sfumato.tables.parquet_files import ParquetSink
 from sfumato.tables.schema import Schema
 from sfumato.tables.schema_draft import draft
 from sfumato.tables.sources import Source, open_table, part_of, reblock
@@ -535,7 +535,7 @@ def test_a_sink_writes_what_it_is_given_without_minima_and_maxima(tmp_path):
 
 def test_a_sink_gathers_batches_into_row_groups(tmp_path, monkeypatch):
     batch = pa.RecordBatch.from_arrays([pa.array(np.arange(1000.0))], names=["z"])
-    monkeypatch.setattr("sfumato.tables.parquet_files._ROW_GROUP", 3 * batch.nbytes)
+    monkeypatch.setattr("sfumato.fileformat.writer._ROW_GROUP", 3 * batch.nbytes)
     with ParquetSink(tmp_path / "out.parquet", batch.schema) as sink:
         for _ in range(8):
             sink.write(batch)

@@ -49,7 +49,7 @@ class Gram:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class SimulatedPairs:
     """Inner products of simulated u, v, e, f (noise of scale 1): a 4 x 4 matrix for each draw, draws last."""
 
     products: Floats
@@ -63,7 +63,7 @@ class Draws:
 
 
 @lru_cache(maxsize=4)
-def draws(kind: NoiseKind, geometry: Geometry) -> Draws:
+def draws(kind: NoiseKind, geometry: Geometry) -> SimulatedPairs:
     """Simulated pairs of spread rows. The seed is fixed and no secret: tables made from these are the same everywhere.
 
     gaussian P stands for all random families but orthonormal, whose laws tend to its own as rows spread over many
@@ -80,7 +80,7 @@ def draws(kind: NoiseKind, geometry: Geometry) -> Draws:
         e, f = rng.laplace(0.0, math.sqrt(0.5), shape) if kind == "laplace" else rng.normal(size=shape)
         rows = np.stack([u, v, e, f], axis=1)
         parts.append(rows @ rows.transpose(0, 2, 1))
-    return Draws(np.ascontiguousarray(np.concatenate(parts).transpose(1, 2, 0)))
+    return SimulatedPairs(np.ascontiguousarray(np.concatenate(parts).transpose(1, 2, 0)))
 
 
 def _images(geometry: Geometry, count: int, rng: np.random.Generator) -> Floats:

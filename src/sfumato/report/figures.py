@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato import plain
+from sfumato import untrusted
 from sfumato.errors import ParameterError
 from sfumato.report import svg
 from sfumato.report.html import Markup, document, join, tag
@@ -55,9 +55,9 @@ def write(figure: Figure, path: str | Path) -> None:
 
 def page(figure: Figure) -> str:
     """A figure as an HTML page."""
-    title = plain.line(figure.title)
+    title = untrusted.line(figure.title)
     panels = tag("div", *(svg.framed(plot, f"plot{i}") for i, plot in enumerate(figure.panels)), class_="panels")
-    notes = tag("p", plain.line(figure.notes), class_="notes") if figure.notes else ""
+    notes = tag("p", untrusted.line(figure.notes), class_="notes") if figure.notes else ""
     return document(title, svg.style() + _PAGE, _POLICY, tag("main", tag("h1", title), panels, notes))
 
 
@@ -68,7 +68,7 @@ def drawing(figure: Figure) -> Markup:
     """A figure as one SVG: titles, panels, their legends, and the notes."""
     across = min(figure.across, len(figure.panels))
     width = across * (figure.panels[0].size[0] + _GAP) + _GAP
-    parts, y = _lines(_wrapped(plain.line(figure.title), width - 2 * _GAP), "title", _GAP, 30.0)
+    parts, y = _lines(_wrapped(untrusted.line(figure.title), width - 2 * _GAP), "title", _GAP, 30.0)
     y += 12
     for first in range(0, len(figure.panels), across):
         row = [_panel(plot, f"plot{first + i}") for i, plot in enumerate(figure.panels[first : first + across])]
@@ -76,11 +76,11 @@ def drawing(figure: Figure) -> Markup:
             x = _GAP + place * (figure.panels[0].size[0] + _GAP)
             parts.append(tag("g", panel, transform=f"translate({x} {y:g})"))
         y += max(height for _, height in row) + _GAP
-    notes, y = _lines(_wrapped(plain.line(figure.notes), width - 2 * _GAP), "name", _GAP, y)
+    notes, y = _lines(_wrapped(untrusted.line(figure.notes), width - 2 * _GAP), "name", _GAP, y)
     height = round(y + 4)
     ground = tag("rect", width=width, height=height, fill="#ffffff")
     root: dict[str, object] = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
-    space, head = "http://www.w3.org/2000/svg", (tag("title", plain.line(figure.title)), tag("style", _light()))
+    space, head = "http://www.w3.org/2000/svg", (tag("title", untrusted.line(figure.title)), tag("style", _light()))
     return tag("svg", *head, ground, *parts, *notes, xmlns=space, font_family=_FONTS, **root)
 
 

@@ -1,16 +1,9 @@
-"""Parquet files: any range of their rows read by itself, and files that are hashed while they are written."""
+"""Parquet files: any range of their rows read by itself."""
 
-import contextlib
-import hashlib
-import io
-import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +17,6 @@ _BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is s
 _SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole, as it is stored
 _SMALL_UNPACKED = 1 << 28  # and unpacked: a few bytes can stand for many equal numbers
 _DECODED = 1 << 22  # bytes of it that are decoded at once
-_ROW_GROUP = 1 << 24  # bytes of a row group that is written
-_GROUPS_WAITING = 1  # to be written
-_WRITTEN = 1 << 20  # bytes that are hashed and written at a time
-_UNSYNCED = 1 << 26  # bytes that may be on their way to the disk
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -104,106 +93,3 @@ def _whole(file: pq.ParquetFile, columns: tuple[str, ...], group: int) -> pa.Tab
         read += table.columns
         fields += table.schema
     return pa.Table.from_arrays(read, schema=pa.schema(fields, table.schema.metadata))
-
-
-class ParquetSink:
-    """A Parquet file written batch by batch: ``with ParquetSink(path, schema) as sink: sink.write(batch)``.
-
-    Without compression (zstd took four times as long to write noisy lattice numbers, and saved about half the room),
-    without minima and maxima, and removed again if the block is left by an error. A few batches become a row group,
-    which is encoded, hashed and written by a thread of its own, while others are made; what goes wrong there is raised
-    by a later call.
-    """
-
-    def __init__(self, path: str | Path, schema: pa.Schema) -> None:
-        self.path = Path(path)
-        texts = [f.name for f in schema if not pa.types.is_floating(f.type)]
-        self._file = _Hashed(self.path)
-        self._stream = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _WRITTEN)
-        self._writer = pq.ParquetWriter(
-            self._stream, schema, compression="none", use_dictionary=texts or False, write_statistics=False
-        )
-        self._thread, self._waiting = ThreadPoolExecutor(1), deque[Future[None]]()
-        self._held: list[pa.RecordBatch] = []
-
-    @property
-    def written(self) -> dict[str, Any]:
-        """Digest and size of the file, once it is closed."""
-        return {"sha256": self._file.digest.hexdigest(), "bytes": self._file.size}
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append the rows of a batch."""
-        self._held.append(batch)
-        if sum(held.nbytes for held in self._held) >= _ROW_GROUP:
-            self._hand_over()
-        if len(self._waiting) > _GROUPS_WAITING:
-            self._waiting.popleft().result()
-
-    def _hand_over(self) -> None:
-        """What is held becomes a row group."""
-        table, self._held = pa.Table.from_batches(self._held), []
-        self._waiting.append(self._thread.submit(self._writer.write_table, table, max(1, table.num_rows)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and self._held:
-            self._hand_over()
-        self._thread.shutdown()
-        try:
-            if kind is None:
-                for group in self._waiting:
-                    group.result()
-                self._writer.close()
-                self._stream.flush()
-                self._file.sync()
-        finally:
-            self._file.given_up = True  # closed again after an error, Arrow must not come upon another one
-            with contextlib.suppress(OSError, pa.ArrowException):
-                self._writer.close()
-                self._stream.close()
-            self._file.close()
-        if kind is not None:
-            self.path.unlink(missing_ok=True)
-
-
-class _Hashed(io.RawIOBase):
-    """A new file that hashes what is written to it, while it is at hand."""
-
-    def __init__(self, path: Path) -> None:
-        self._raw, self.digest, self.size = path.open("wb"), hashlib.sha256(), 0
-        self._synced = 0
-        self.given_up = False  # then what is written goes nowhere
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.size
-
-    def write(self, data: Any) -> int:
-        if self.given_up:
-            return len(data)
-        self.digest.update(data)
-        self.size += len(data)
-        count = self._raw.write(data)
-        if self.size >= self._synced + _UNSYNCED:  # while others work, instead of all of it in the end
-            self.sync()
-        return count
-
-    def sync(self) -> None:
-        """Wait until all of it is on disk."""
-        self._raw.flush()
-        os.fsync(self._raw.fileno())
-        self._synced = self.size
-
-    def flush(self) -> None:
-        if not self._raw.closed:
-            self._raw.flush()
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
