@@ -133,7 +133,7 @@ def test_options_reach_the_release():
         (("--dimension 2", "--dimension 2 --projection wavelet"), "wavelet"),
         (("--dimension 2", "--dimension 2 --sparsity 3"), "sparsity=3"),
         (("--out r", "--out nowhere/r"), "nowhere"),
-        (("--out r", "--out people.csv"), "exists already"),
+        (("--out r", "--out people.csv"), "already exists"),
         (("--unit attribute", "--unit record --change l2"), "needs a radius"),
         (("--unit attribute", "--unit record --radius 2"), "--change"),
         (("--unit attribute", "--unit record --group 99999999999"), "group=99999999999"),

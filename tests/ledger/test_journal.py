@@ -114,7 +114,7 @@ def test_one_file_has_no_two_budgets_even_if_two_start_at_once(ledger, monkeypat
         return append(*entry)
 
     monkeypatch.setattr(ledger.journal, "append", interrupted)
-    with pytest.raises(LedgerError, match="accounted for as 'double' already"):
+    with pytest.raises(LedgerError, match="already accounted for as 'double'"):
         ledger.account("people").reserve(request(source="file a"))
 
 

@@ -190,7 +190,7 @@ def test_other_data_are_not_charged_by_mistake(ledger):
 def test_one_file_has_no_two_budgets_unless_somebody_says_so(ledger):
     ledger.account("people").reserve(request(source="file a"))
     ledger.add_dataset("double", pure(3.0))
-    with pytest.raises(LedgerError, match="accounted for as 'people' already"):
+    with pytest.raises(LedgerError, match="already accounted for as 'people'"):
         ledger.account("double").reserve(request(source="file a"))
     ledger.admit("double", "{}", "file a")
     ledger.account("double").reserve(request(source="file a"))

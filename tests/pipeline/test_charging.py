@@ -78,7 +78,7 @@ def test_a_name_that_is_taken_meanwhile_costs_nothing(ledger, tmp_path, monkeypa
         return reserve(self, asked)
 
     monkeypatch.setattr("sfumato.ledger.account.Account.reserve", slow)
-    with pytest.raises(ReleaseError, match=f"exists already.*{NOTHING}"):
+    with pytest.raises(ReleaseError, match=f"already exists.*{NOTHING}"):
         written(ledger, tmp_path)
     assert states(ledger) == ["void"]
 

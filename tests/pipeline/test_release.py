@@ -348,7 +348,7 @@ def test_no_folder_and_no_release_are_told_apart(tmp_path):
 def test_an_existing_folder_is_left_alone(folder):
     before = (folder / "manifest.json").read_text()
     for attempt in (lambda: make().save(folder), lambda: make(out=folder)):
-        with pytest.raises(ReleaseError, match="exists already"):
+        with pytest.raises(ReleaseError, match="already exists"):
             attempt()
     assert (folder / "manifest.json").read_text() == before
 

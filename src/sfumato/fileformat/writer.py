@@ -53,7 +53,7 @@ _UNSYNCED = 1 << 26  # bytes that may be on their way to the disk
 def check_free(path: Path) -> None:
     """Refuse a place where no new folder can be made."""
     if path.exists() or path.is_symlink():
-        raise ReleaseError(f"{path} exists already: choose another name, or remove it first; nothing was written")
+        raise ReleaseError(f"{path} already exists: choose another name, or remove it first. Nothing was written")
     if not path.parent.is_dir():
         raise ReleaseError(f"there is no folder {path.parent} to put the release in; nothing was written")
 

@@ -93,8 +93,8 @@ class Account:
     def _quotes(self, dataset: Dataset, request: Request) -> tuple[list[Quote], list[Charge]]:
         if request.outside and not self.exceptions:
             raise LedgerError(
-                f"something of this release is outside its guarantee ({'; '.join(request.outside)}): a ledger "
-                "cannot vouch for it; say --exceptions (exceptions=True) to charge it all the same, on record"
+                f"part of this release is outside its guarantee ({'; '.join(request.outside)}): use --exceptions "
+                "(exceptions=True) to charge it and record that"
             )
         quotes, charges = [], []
         loss = stored_losses.tabulated(request.loss)
@@ -128,14 +128,14 @@ class Account:
         check_units(dataset, made["schema"])
         if dataset.sources and (made["schema"], made["source"]) not in dataset.sources:
             raise LedgerError(
-                f"{self.name!r} was released from another file or with another schema before: if these data belong "
-                "to it, say so with `sfumato ledger admit` (Ledger.admit); if not, enter a dataset of its own"
+                f"dataset {self.name!r} has releases of another file or schema: assign these data to it with "
+                "`sfumato ledger admit` (Ledger.admit), or add another dataset"
             )
         others = {e.dataset for e in entries if e.body.get("source") == made["source"]} - {self.name}
         if not dataset.sources and others and not request.source.startswith("memory"):
             raise LedgerError(
-                f"this file is accounted for as {min(others)!r} already: charge it there or, if it holds other "
-                f"people's data now, say with `sfumato ledger admit` that it belongs to {self.name!r}"
+                f"this file is already accounted for as {min(others)!r}: charge it there or, if it now holds other "
+                f"people's data, assign it to {self.name!r} with `sfumato ledger admit`"
             )
         return made
 
