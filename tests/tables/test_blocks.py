@@ -262,9 +262,7 @@ def test_a_disk_that_fills_up_leaves_nothing_and_says_so(tmp_path, monkeypatch):
 def test_what_is_written_is_synced_on_the_way_and_a_disk_that_refuses_is_told_of(tmp_path, monkeypatch):
     synced, real = [], writer.os.fsync
     in_small_steps(monkeypatch)
-    monkeypatch.setattr(
-        writer.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), real(handle))
-    )
+    monkeypatch.setattr(writer.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), real(handle)))
     release_to(tmp_path / "whole", np.tile(DATA, (12, 1)), **TERMS)
     whole = (tmp_path / "whole" / "data.parquet").stat().st_size
     on_the_way = [size for size in synced if 1 << 14 < size < whole]  # other files are smaller
