@@ -17,7 +17,7 @@ def fail(name: str, value: object, expected: str) -> ParameterError:
 
 
 def _as_float(name: str, value: SupportsFloat, expected: str) -> float:
-    """The number; neither a text nor a truth is one."""
+    """A parameter as a number; neither a text nor a truth is one."""
     truth = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
     if truth or isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise fail(name, value, expected)
@@ -25,7 +25,7 @@ def _as_float(name: str, value: SupportsFloat, expected: str) -> float:
 
 
 def positive(**parameters: SupportsFloat) -> None:
-    """Finite numbers above zero."""
+    """Check parameters: finite numbers above zero."""
     for name, value in parameters.items():
         number = _as_float(name, value, "a positive finite number")
         if not (math.isfinite(number) and number > 0):
@@ -33,7 +33,7 @@ def positive(**parameters: SupportsFloat) -> None:
 
 
 def not_negative(**parameters: SupportsFloat) -> None:
-    """Finite numbers of at least zero."""
+    """Check parameters: finite numbers of at least zero."""
     for name, value in parameters.items():
         number = _as_float(name, value, "a finite number of at least 0")
         if not (math.isfinite(number) and number >= 0):
@@ -41,28 +41,28 @@ def not_negative(**parameters: SupportsFloat) -> None:
 
 
 def probability_below_one(**parameters: SupportsFloat) -> None:
-    """Numbers in [0, 1)."""
+    """Check parameters: numbers in [0, 1)."""
     for name, value in parameters.items():
         if not 0 <= _as_float(name, value, "a number in [0, 1)") < 1:
             raise fail(name, value, "in [0, 1)")
 
 
 def between(low: float, high: float, **parameters: SupportsFloat) -> None:
-    """Numbers in [low, high]."""
+    """Check parameters: numbers in [low, high]."""
     for name, value in parameters.items():
         if not low <= _as_float(name, value, f"a number between {low:g} and {high:g}") <= high:
             raise fail(name, value, f"between {low:g} and {high:g}")
 
 
 def whole(at_least: int, **parameters: SupportsIndex) -> None:
-    """Whole numbers of at least ``at_least`` (booleans are not numbers here)."""
+    """Check parameters: whole numbers of at least ``at_least`` (booleans are not numbers here)."""
     for name, value in parameters.items():
         if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < at_least:
             raise fail(name, value, f"a whole number of at least {at_least}")
 
 
 def one_of(choices: Collection[str], **parameters: str) -> None:
-    """One of a few words."""
+    """Check parameters: one of a few words."""
     for name, value in parameters.items():
         if not isinstance(value, str) or value not in choices:
             raise fail(name, value, "one of " + ", ".join(repr(c) for c in choices))

@@ -23,7 +23,7 @@ class NotOrdinaryError(ValueError):
 
 
 def check_ordinary(state: os.stat_result, most: int) -> None:
-    """Refuse what is no ordinary file (a pipe, a device, a folder), or one of more bytes."""
+    """Refuse an untrusted file that is not ordinary (a pipe, a device, a folder), or has more bytes."""
     if not stat.S_ISREG(state.st_mode):
         raise NotOrdinaryError("it is not an ordinary file")
     if state.st_size > most:
@@ -31,7 +31,7 @@ def check_ordinary(state: os.stat_result, most: int) -> None:
 
 
 def read(path: Path, most: int, *, follow: bool = True) -> bytes:
-    """All of an ordinary file of at most ``most`` bytes; a pipe is not waited for, and no more is read.
+    """Read a stranger's file, ordinary and of at most ``most`` bytes; a pipe is not waited for, and no more is read.
 
     ``follow``: also where the name is a link. OSError where it cannot be opened, NotOrdinaryError where it is refused.
     """
@@ -53,7 +53,7 @@ class SaidTwiceError(ValueError):
 
 
 def loads(text: str | bytes) -> Any:
-    """JSON without a key twice in an object, NaN, or a number beyond doubles: ValueError where there is one."""
+    """A stranger's JSON, without a key twice in an object, NaN, or a number beyond doubles: otherwise ValueError."""
     return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite)
 
 
@@ -76,7 +76,7 @@ def _finite(digits: str) -> float:
 
 
 def _odd(letter: str) -> bool:
-    """Whether it is no plain letter: a control, a direction, a separator of lines, half a letter, or not assigned."""
+    """Whether an untrusted letter is not plain: a control, direction, line separator, half a letter, or unassigned."""
     return not letter.isprintable() and letter not in _JOINING and unicodedata.category(letter) != "Zs"
 
 
@@ -85,19 +85,19 @@ def _escape(letter: str) -> str:
 
 
 def line(text: object, most: int = LONGEST) -> str:
-    """A text as one line of plain letters, odd ones as JSON and TOML write them, cut if it is longer than ``most``."""
+    """An untrusted text as one line of plain letters, odd ones as in JSON and TOML, cut if longer than ``most``."""
     cut = str(text)
     cut = cut if len(cut) <= most else cut[: most - 3] + "..."
     return cut if cut.isprintable() else "".join(_escape(letter) if _odd(letter) else letter for letter in cut)
 
 
 def lines(text: str) -> str:
-    """The same for each line of a text of ours, however long: where strangers' texts are in it, none adds a line."""
+    """Each line of our own text made plain, however long: where strangers' texts are in it, none adds a line."""
     return "\n".join(line(each, max(len(each), 1)) for each in text.split("\n"))
 
 
 def marked(text: object) -> str:
-    """A text for a page, which may have several lines: a mark (U+FFFD) for each odd letter but tabs and line ends."""
+    """An untrusted text for a page, maybe of several lines: a mark (U+FFFD) for odd letters but tabs and line ends."""
     whole = str(text)
     if whole.isprintable():
         return whole

@@ -43,21 +43,21 @@ class Engine(Protocol):
 
     @property
     def memory(self) -> int:
-        """Bytes that the blocks at work may take."""
+        """Bytes of memory that an engine may take for the blocks at work."""
         ...
 
     def opened(self, data: Any, beside: Path) -> AbstractContextManager[Any]:
-        """The data in a form that ``open_table`` or ``open_edges`` knows; what it takes goes beside a path."""
+        """Data in a form that ``open_table`` or ``open_edges`` knows; an engine's copy, if any, goes beside a path."""
         ...
 
     def rows(self, blocks: Blocks, progress: Progress) -> Rows:
-        """The blocks, for a mechanism to work on."""
+        """The blocks of a table as an engine works on them, for a mechanism."""
         ...
 
     def write(
         self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: "Ids | None", announce: Announce
     ) -> Written:
-        """Write published blocks, each with the public ids of its rows.
+        """Engine interface: write published blocks, each with the public ids of its rows.
 
         ``announce`` tells a ledger that noise is drawn: for engines whose noise is drawn where no ledger can be told.
         """
@@ -74,25 +74,25 @@ class LocalRows:
         self.threads = threads or usual_threads()
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
-        """Run over the blocks with a few threads; NumPy and BLAS release the interpreter while they work."""
+        """A function of each block, run by a few threads of this process; NumPy and BLAS release the interpreter."""
         for rows, result in self._results(function):
             self.progress(rows)
             yield result
 
     def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
-        """Add up over the blocks, worked on by a few threads; progress counts rows that are published, so not these."""
+        """Sum of a function over the blocks, by threads; not counted as progress, which is of published rows."""
         total = self.total(function)
         return function(0, self.blocks.empty()) if total is None else total.int64()
 
     def total(self, function: Callable[[int, Floats], Integers]) -> Total | None:
-        """The same, however large; None without blocks."""
+        """Sum of a function over the blocks by threads, of any size (no limit of 64 bits); None without blocks."""
         total: Total | None = None
         for _, result in self._results(function):
             total = (Total(result.shape) if total is None else total).add(result)
         return total
 
     def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
-        """The number of rows and the result of each block, in order; the threads are ours, so BLAS gets one each."""
+        """Number of rows and result of each block in order, by our own threads, so BLAS gets one each."""
         blocks, encode = self.blocks.pieces() if isinstance(function, Piecewise) else (self.blocks, self.blocks.encode)
 
         def one(position: int, block: Any) -> tuple[int, Result]:
@@ -121,18 +121,18 @@ class Local:
         object.__setattr__(self, "memory", memory_size(self.memory))
 
     def opened(self, data: Any, beside: Path) -> AbstractContextManager[Any]:
-        """The data as they are."""
+        """The local engine takes data as they are, and copies nothing."""
         del beside
         return nullcontext(data)
 
     def rows(self, blocks: Blocks, progress: Progress) -> Rows:
-        """Rows whose blocks are worked on by threads."""
+        """Rows whose blocks threads of this machine work on."""
         return LocalRows(blocks, progress=progress, threads=self.threads)
 
     def write(
         self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: "Ids | None", announce: Announce
     ) -> Written:
-        """One file, written as the blocks come; the secret announces itself when the first is drawn."""
+        """One file, written as threads hand over the blocks; the secret announces itself when the first is drawn."""
         del announce
         return writer.write_numbers(folder, names, with_ids(blocks, ids))
 
@@ -146,7 +146,7 @@ class Ids:
 
     @classmethod
     def of(cls, table: Source, schema: Schema) -> "Ids | None":
-        """The ids of a table, if it has any that its schema names."""
+        """The public ids of a table, for an engine to write beside its blocks, if the schema names an id column."""
         if schema.id_column is None or table.description in ("numpy array", "sparse matrix"):
             return None
         name = schema.id_column.name
@@ -154,7 +154,7 @@ class Ids:
         return cls(table, name)
 
     def within(self, start: int, stop: int) -> "Ids":
-        """Those of a range of rows."""
+        """The public ids of a range of rows, such as one process or task works on."""
         return Ids(self.table.within(start, stop), self.name)
 
     def __iter__(self) -> Iterator[pa.Array]:
@@ -162,7 +162,7 @@ class Ids:
 
 
 def with_ids(blocks: Iterable[Any], ids: Ids | None) -> Iterator[Block]:
-    """Each block beside the ids of its rows, which are read in pieces of another size."""
+    """What every engine writes: each published block beside the public ids of its rows, read in other pieces."""
     pieces, left = iter(()) if ids is None else iter(ids), pa.nulls(0, pa.string())
     for block in blocks:
         if ids is None:

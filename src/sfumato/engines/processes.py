@@ -51,7 +51,7 @@ class Processes(Local):
     processes: int
 
     def rows(self, blocks: Blocks, progress: Progress) -> Rows:
-        """Rows whose blocks are worked on by processes or threads."""
+        """Rows whose blocks are worked on by processes, or by threads where they cannot be divided."""
         ranges = divided(blocks, min(self.processes, self.memory // taken(blocks)))
         if len(ranges) == 1:
             return Local.rows(self, blocks, progress)
@@ -68,13 +68,13 @@ class Processes(Local):
 
 
 def taken(blocks: Blocks) -> int:
-    """Bytes to count for one process: for columns being read, blocks in doubles, and rows being written."""
+    """Bytes of memory to count for one process: columns being read, blocks in doubles, rows being written."""
     narrow = blocks.width <= blocks.dim == len(blocks.columns)  # numbers stay as they were read, other cells do not
     return (64 + len(blocks.columns)) * _MIB + (2 if narrow else 4) * 8 * blocks.size * max(blocks.dim, blocks.width)
 
 
 def divided(blocks: Blocks, processes: int) -> list[tuple[int, int]]:
-    """Ranges of rows, about equally many each, that begin with a block: one for each process that is worth it."""
+    """Ranges of rows, one for each process that is worth it: about equally many rows, beginning with a block."""
     rows, size = blocks.table.rows or 0, blocks.size
     many = max(1, min(processes, -(-rows // size) // _FEWEST)) if blocks.table.divisible else 1
     starts = [rows * i // many // size * size for i in range(many)]
@@ -89,11 +89,11 @@ class DividedRows(LocalRows):
         self.ranges = ranges
 
     def map(self, function: Callable[[int, Floats], Result]) -> "Divided[Result]":
-        """What becomes of the blocks: to be written by processes, or made here by threads as it is asked for."""
+        """A function of the blocks, not yet run: by processes if it is written, by threads here if it is asked for."""
         return Divided(self, function)
 
     def part(self, number: int, function: Callable[[int, Floats], Result], progress: Progress) -> Iterator[Result]:
-        """What becomes of one range, made here and one block after the other."""
+        """Results of the blocks of one process's range of rows, one block after the other."""
         start, stop = self.ranges[number]
         return LocalRows(self.blocks.within(start, stop), first=start, progress=progress, threads=1).map(function)
 
@@ -109,7 +109,7 @@ class Divided(Iterator[Result]):
         return next(self._results)
 
     def write(self, folder: Path, names: tuple[str, ...], ids: Ids | None) -> Written:
-        """One file for each range, the first by this process; whatever goes wrong, no other is left."""
+        """One file for each process's range, the first by this process; on any error no other process is left."""
         helpers: list[_Helper] = []
 
         def count(rows: int) -> None:
@@ -141,7 +141,7 @@ class Divided(Iterator[Result]):
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep signals until the block ends: raised within a fork, an interrupt would be lost, or a process forgotten.
+    """Keep signals while processes are forked: within a fork, an interrupt would be lost, or a process forgotten.
 
     A mask keeps them from this thread and from forks. Threads of libraries take them all the same, and have Python call
     a handler here, so meanwhile it is one that only takes note.
@@ -180,7 +180,7 @@ class _Helper:
         self.part: Part | None = None
 
     def hear(self, progress: Progress) -> None:
-        """One of the things it tells; what went wrong there is raised here."""
+        """Receive one message of the forked process: progress, its finished part, or its error, raised here."""
         try:
             told = self.connection.recv()
         except EOFError:
@@ -197,14 +197,14 @@ class _Helper:
             self.part = told
 
     def end(self) -> None:
-        """Stop it, if it has not ended."""
+        """Kill the forked process, if it has not ended."""
         self._process.kill()
         self._process.join()
         self.connection.close()
 
 
 def _listen(helpers: list[_Helper], progress: Progress, *, patient: bool) -> None:
-    """Hear what the helpers have to tell: what there is, or until all have told what they wrote."""
+    """Receive messages of the forked processes: those that wait, or until each has told which part it wrote."""
     while busy := {helper.connection: helper for helper in helpers if helper.part is None}:
         told = wait(list(busy), None if patient else 0)
         if not told:
@@ -214,7 +214,7 @@ def _listen(helpers: list[_Helper], progress: Progress, *, patient: bool) -> Non
 
 
 def _help(task: Callable[[Progress], Part], told: Connection, others: list[Connection]) -> None:
-    """What a helper does. It ends by a signal without a word, and at its next word once nobody listens."""
+    """What a forked process runs. It ends by a signal without a word, and at its next word once nobody listens."""
     for other in others:
         other.close()
     for number in _SIGNALS:
@@ -230,7 +230,7 @@ def _help(task: Callable[[Progress], Part], told: Connection, others: list[Conne
 
 
 def _portable(error: Exception) -> Exception:
-    """An error that arrives as it is; otherwise one that tells its kind, and no word of it, which may quote a cell."""
+    """An error as a forked process can send it; otherwise its kind alone, for its words may quote a cell."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     except Exception:  # noqa: BLE001 - whatever its class makes of it

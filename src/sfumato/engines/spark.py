@@ -77,7 +77,7 @@ class Spark:
             yield copy / "rows"
 
     def rows(self, blocks: Blocks, progress: Progress) -> Rows:
-        """Rows whose blocks are worked on by tasks."""
+        """Rows whose blocks are worked on by tasks of Spark."""
         if not blocks.table.divisible:
             raise ParameterError(
                 f"{blocks.table.description} cannot be read from the middle, as tasks of Spark do: give a Parquet "
@@ -88,7 +88,7 @@ class Spark:
     def write(
         self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: Ids | None, announce: Announce
     ) -> Written:
-        """One file for each task if tasks make the blocks; otherwise one file, from here.
+        """One file for each Spark task if tasks make the blocks; otherwise one file, from here.
 
         A secret announces itself before it travels.
         """
@@ -99,7 +99,7 @@ class Spark:
 
 
 def session(master: str | None) -> Any:
-    """The session that is running, or a new one; on this machine lost Python workers are replaced, as on a cluster."""
+    """The Spark session in use, or a new one; a local one replaces lost Python workers, as a cluster does."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -123,13 +123,13 @@ def session(master: str | None) -> Any:
 
 
 def _with_attempts(master: str) -> str:
-    """A master on this machine that repeats tasks, as clusters do; any other as it is."""
+    """A local Spark master that repeats failed tasks, as clusters do; any other master as it is."""
     local = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
     return f"local[{local[1] or 1},{_ATTEMPTS}]" if local else master
 
 
 def _attempt(action: Callable[[], Result], complaint: str) -> Result:
-    """What Spark gives; where it fails, without its words, for the message of a worker may quote a cell."""
+    """What Spark gives; where it fails, an error without its words, for a worker's message may quote a cell."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # on versions of pandas, through which no row goes
@@ -149,7 +149,7 @@ class SparkRows:
         self.cores = int(running.sparkContext.defaultParallelism)
 
     def map(self, function: Callable[[int, Floats], Result]) -> "Mapped[Result]":
-        """What tasks make of the blocks: to be written by them, or brought here in the order of the rows."""
+        """What Spark tasks make of the blocks: to be written by them, or brought here in the order of the rows."""
         return Mapped(self, function)
 
     def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
@@ -175,14 +175,14 @@ class SparkRows:
         return _sum(_attempt(in_a_tree, "adding up the rows failed")).int64()
 
     def ranges(self, blocks_each: int | None = None) -> list[tuple[int, int]]:
-        """Ranges of rows, of whole blocks each, that cover the table in order."""
+        """Ranges of whole blocks, one for each Spark task, that cover the table in order."""
         rows, size = self.blocks.table.rows or 0, self.blocks.size
         count = -(-rows // size)
         each = blocks_each or max(1, min(_MOST_BLOCKS, -(-count // (self.cores * _TASKS_PER_CORE))))
         return [(start, min(start + each * size, rows)) for start in range(0, rows, each * size)]
 
     def collected(self, ranges: list[tuple[int, int]], task: Callable[[Batches], Batches], schema: str) -> list[Any]:
-        """What one successful attempt of each task gave."""
+        """What one successful attempt of each Spark task gave."""
         return _attempt(lambda: self._over(ranges, task, schema).collect(), "a task failed for good")
 
     def _over(self, ranges: list[tuple[int, int]], task: Callable[[Batches], Batches], schema: str) -> Any:
@@ -205,7 +205,7 @@ class Mapped(Iterator[Result]):
         return next(self._results)
 
     def _brought(self) -> Iterator[Result]:
-        """Results brought to this process, a few ranges at a time, so that memory does not grow with the rows."""
+        """Results of Spark tasks brought to this process, a few ranges at a time, so memory does not grow with rows."""
         blocks, function = self._rows.blocks, self._function
         ranges = self._rows.ranges(blocks_each=_WAVE // 2)
 
@@ -223,7 +223,7 @@ class Mapped(Iterator[Result]):
             self._rows.progress(sum(stop - start for start, stop in some))
 
     def write(self, folder: Path, names: tuple[str, ...], ids: Ids | None) -> Written:
-        """One file for each task. Attempts write elsewhere; those that Spark reports are moved into the folder."""
+        """One file for each Spark task. Attempts write elsewhere; those that Spark reports are moved to the folder."""
         ranges = self._rows.ranges()
         if not ranges:
             raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
@@ -259,7 +259,7 @@ class Mapped(Iterator[Result]):
 
 
 def _numbered(batches: Batches, ranges: list[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """The ranges that a task is asked for, with their numbers."""
+    """The numbered ranges of rows that a Spark task is asked for."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield number, ranges[number]
@@ -273,7 +273,7 @@ _ARROW = {"long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
 
 
 def _batch(schema: str, *values: Any) -> pa.RecordBatch:
-    """One row of a schema as Spark writes it."""
+    """One row of a schema of Spark columns, as an Arrow batch."""
     names, kinds = zip(*(field.split() for field in schema.split(", ")), strict=True)
     return pa.RecordBatch.from_arrays([pa.array([v], _ARROW[k]) for v, k in zip(values, kinds, strict=True)], names)
 

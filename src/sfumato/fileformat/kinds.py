@@ -45,22 +45,22 @@ class Kind:
 
 
 def of(manifest: Manifest) -> Kind:
-    """The record of a manifest's kind."""
+    """The record of a manifest's kind of release."""
     return KINDS[manifest["kind"]]
 
 
 def stored_type(manifest: Manifest) -> NumberType:
-    """The type of the published numbers in their file."""
+    """Number type in which a kind of release stores its published numbers."""
     return (manifest["lattice"].get("numbers") if "lattice" in manifest else None) or of(manifest).numbers
 
 
 def memory_type(manifest: Manifest) -> NumberType:
-    """Their type in an analyst's hands: what was stored in single precision to save room is computed with in double."""
+    """Number type in which a kind of release is computed with: double for what is stored in single precision."""
     return "float64" if "lattice" in manifest and "numbers" in manifest["lattice"] else stored_type(manifest)
 
 
 def claim_kept(manifest: Manifest) -> bool:
-    """False for synthetic rows of version 0.1.0 with published constants, too small for the guarantee they state."""
+    """False for one flawed kind: synthetic rows of 0.1.0 with published constants, too small for their guarantee."""
     return bool(manifest["mechanism"].get("satisfies_claim", True))
 
 
@@ -76,17 +76,17 @@ def _rows(manifest: Manifest) -> int:
 
 
 def _pairs(manifest: Manifest) -> int:
-    """Pairs of records, or of vertices."""
+    """How many numbers a kind of release of all pairs has: pairs of records, or of vertices."""
     return int(manifest["rows"] * (manifest["rows"] - 1) // 2)
 
 
 def _noise_fits(law: str, scale: float, deviation: float) -> bool:
-    """Whether a scale and a standard deviation are of the same noise."""
+    """Check of a kind: whether the scale and the standard deviation in a manifest are of the same noise."""
     return abs(deviation / scale - (math.sqrt(2) if law == "laplace" else 1)) < 1e-9
 
 
 def _projects(manifest: Manifest, features: int) -> bool:
-    """Whether the projection takes as many numbers as records have, to a whole number of them."""
+    """Check of a kind: whether its projection takes as many numbers as records have, to a whole number of them."""
     projection = manifest["projection"]
     return type(projection["dim_out"]) is int and projection["dim_in"] == features
 

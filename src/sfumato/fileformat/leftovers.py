@@ -35,7 +35,7 @@ class Leftover:
 
 
 def found(folder: Path) -> list[Leftover]:
-    """The hidden folders of releases in a folder that are surely ours, in order of their names; nothing is changed."""
+    """Hidden folders that killed releases left in a folder, if surely ours, in order of names; nothing is changed."""
     if not folder.is_dir():
         raise ParameterError(f"there is no folder {folder}")
     try:
@@ -46,7 +46,7 @@ def found(folder: Path) -> list[Leftover]:
 
 
 def remove(left: Leftover) -> bool:
-    """Remove one that nobody holds; False if somebody does by now, or if it is no longer what it was."""
+    """Remove a leftover hidden folder that nobody holds; False if it is held by now, or no longer what it was."""
     handle = held(left.path, surely=True)
     if handle is None:
         return False
@@ -62,7 +62,7 @@ def remove(left: Leftover) -> bool:
 
 
 def note(folder: Path) -> str | None:
-    """One line about what killed releases left in a folder, if anything."""
+    """One line about the hidden folders that killed releases left in a folder, if any."""
     try:
         left = [one for one in found(folder) if one.use == "left"]
     except (ParameterError, ReleaseError):
@@ -78,7 +78,7 @@ def note(folder: Path) -> str | None:
 
 
 def warn(folder: Path) -> None:
-    """The same as a warning."""
+    """A LeftoverWarning about the hidden folders that killed releases left in a folder, if any."""
     told = note(folder)
     if told is not None:
         warnings.warn(told, LeftoverWarning, stacklevel=3)
@@ -96,7 +96,7 @@ def _looked_at(path: Path) -> Leftover | None:
 
 
 def _ours(path: Path, kind: HiddenKind) -> bool:
-    """Whether a folder is this user's, nobody else's to write to, and holds nothing but what we put into such a one."""
+    """Whether a leftover folder is this user's, writable by nobody else, and holds only what releases put into one."""
     facts = path.lstat()
     mode = stat.S_IMODE(facts.st_mode) & 0o777
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():

@@ -19,7 +19,7 @@ NoiseName = Literal["laplace", "gaussian"]
 
 
 def part_name(number: int) -> str:
-    """The name of one of several files of published numbers."""
+    """The name in a manifest of one of several files of published numbers."""
     return f"part-{number:06d}.parquet"
 
 

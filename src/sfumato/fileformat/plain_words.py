@@ -24,17 +24,17 @@ _NOT_KEPT = (
 
 
 def contents(manifest: Manifest) -> str:
-    """What a release holds, in a few words."""
+    """What a release holds, in plain words: a phrase for its README."""
     return kinds.of(manifest).contents(manifest)
 
 
 def sensitivity(manifest: Manifest) -> str:
-    """What one unit changes of what is published, as a sentence."""
+    """Sentence for people: how much of what is published one protected unit changes."""
     return kinds.of(manifest).sensitivity(manifest)
 
 
 def unprotected(manifest: Manifest) -> str:
-    """What the promise leaves open, as a sentence."""
+    """Sentence for people: what the guarantee of a release does not cover."""
     if manifest["mechanism"].get("counts") == "public":
         return "The number of records, their labels and how many have each are not protected."
     if manifest["guarantee"]["neighbours"] == "add-remove":
@@ -43,13 +43,13 @@ def unprotected(manifest: Manifest) -> str:
 
 
 def accounted(manifest: Manifest) -> str:
-    """To which budget a release was charged."""
+    """Sentence for people: to which privacy budget a release was charged."""
     ledger = manifest["ledger"]
     return f"charged to the budget of {ledger['dataset']!r}, entry {ledger['entry']} of its ledger"
 
 
 def summary(manifest: Manifest) -> str:
-    """What a release holds and promises, in a few lines."""
+    """What a release holds and promises, in a few lines of plain words."""
     held = contents(manifest)
     lines = [
         f"{held[:1].upper()}{held[1:]}.",

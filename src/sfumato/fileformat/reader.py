@@ -77,7 +77,7 @@ def open_folder(path: Path, *, allow_unprotected: bool) -> Manifest:
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file."""
+    """SHA-256 of a file in a release folder, as read back, to compare with the manifest."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -115,7 +115,7 @@ def _read_manifest(path: Path) -> Manifest:
 
 
 def check_form(manifest: object, path: Path | str = "the manifest") -> None:
-    """Refuse what does not have the form that the JSON Schema states."""
+    """Reading a manifest: refuse one that does not have the form that the JSON Schema states."""
     try:
         _form().validate(manifest)
     except jsonschema_rs.ValidationError as error:  # the first of them: all would fill the memory
@@ -130,7 +130,7 @@ def check_form(manifest: object, path: Path | str = "the manifest") -> None:
 
 @functools.cache
 def _form() -> Any:
-    """The JSON Schema, read once; a test checks that it is one."""
+    """The JSON Schema that manifests are checked against when read, loaded once; a test checks that it is one."""
     schema = json.loads(
         resources.files("sfumato.fileformat").joinpath("manifest.schema.json").read_text(encoding="utf-8")
     )
@@ -138,13 +138,13 @@ def _form() -> Any:
 
 
 def digest(manifest: Mapping[str, object]) -> str:
-    """SHA-256 of the canonical JSON of everything but the digest itself."""
+    """The digest that a reader checks a manifest by: SHA-256 of its canonical JSON, but for the digest itself."""
     body = {key: value for key, value in manifest.items() if key != "digest"}
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _check_sense(manifest: Manifest, path: Path) -> None:
-    """What the JSON Schema cannot say: whole numbers, a guarantee and a schema that can be, numbers that agree."""
+    """Reading a manifest, past the JSON Schema: whole numbers, possible guarantee and schema, numbers that agree."""
     kind = kinds.of(manifest)
     try:
         Guarantee.from_dict(manifest["guarantee"])
@@ -158,14 +158,14 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
 
 
 def _files_fit(manifest: Manifest) -> bool:
-    """Whether the files are those of such a release; a graph has one."""
+    """Reading a release folder: whether a manifest lists the files that such a release has; a graph has one."""
     published = "projection" in manifest and manifest["projection"]["published"]
     names = data_files(manifest)
     return bool(names) and (PROJECTION in manifest["files"]) == published and (names == [DATA] or "schema" in manifest)
 
 
 def data_files(manifest: Manifest) -> list[str]:
-    """The files of published numbers in the order of their rows: one, or all of several parts; nothing otherwise."""
+    """The files to read published numbers from, in the order of rows: one, or all parts; none if any is amiss."""
     names = [name for name in manifest["files"] if name != PROJECTION]
     if names == [DATA]:
         return names
@@ -177,7 +177,7 @@ def data_files(manifest: Manifest) -> list[str]:
 
 
 def contradicted(path: Path) -> ReleaseError:
-    """The one complaint about files that are not what they should be."""
+    """The one error for files of a release folder that are found not to hold what the manifest says."""
     return ReleaseError(f"{path} does not hold what its manifest says: do not trust it")
 
 
@@ -193,7 +193,7 @@ class Numbers:
 
     @classmethod
     def open(cls, path: Path, columns: int) -> "Numbers":
-        """The file at a place, which must have at most so many columns."""
+        """Open a Parquet file to read, which must have at most so many columns; its footer is checked first."""
         try:
             size = _check_footer(path, columns)
             file = pq.ParquetFile(path)
@@ -206,7 +206,7 @@ class Numbers:
         return cls(path, file, form, int(file.metadata.num_rows), size)
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column of numbers, as many as there are rows, looked at where they are.
+        """Read a column of numbers, as many as there are rows, looked at where they are.
 
         Not by ``to_numpy``, which imports pandas if it is there, and that takes longer than loading a release.
         """
@@ -219,7 +219,7 @@ class Numbers:
         return np.from_dlpack(found)
 
     def texts(self, name: str, most: int) -> pa.Array:
-        """A column of texts, as many as there are rows, of at most so many bytes together.
+        """Read a column of texts, as many as there are rows, of at most so many bytes together.
 
         They are unpacked a few at a time: one that is written once can be meant by every row.
         """
@@ -244,12 +244,12 @@ class Numbers:
 
 
 def allowance(files: Sequence[Numbers]) -> int:
-    """How many bytes files may unpack to, together."""
+    """Reading a release safely: how many bytes its files may unpack to, together."""
     return max(FREE, MANIFOLD * sum(file.size for file in files))
 
 
 def check_allowed(files: Sequence[Numbers], numbers: int) -> int:
-    """Refuse before so many numbers are unpacked, if their files are far too small; the bytes that are left."""
+    """Reading a release: refuse to unpack so many numbers from files far too small; the bytes that are left."""
     most = allowance(files)
     if numbers * 8 > most:
         raise ReleaseError(
@@ -260,7 +260,7 @@ def check_allowed(files: Sequence[Numbers], numbers: int) -> int:
 
 
 def _check_footer(path: Path, columns: int) -> int:
-    """The size of a file whose footer is no larger than so many columns need."""
+    """Reading a Parquet file of a release: its size, if its footer is no larger than so many columns need."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - _TAIL, 0))
@@ -272,7 +272,7 @@ def _check_footer(path: Path, columns: int) -> int:
 
 
 def _consistent(footer: pq.FileMetaData, columns: int) -> bool:
-    """Whether every row group has a number in each of its columns for each of its rows, stored in a way of ours."""
+    """Reading a Parquet footer: whether each row group has a number per column and row, stored in a way of ours."""
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     counts = [group.num_rows for group in groups]
     if footer.num_columns != columns or min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
@@ -288,7 +288,7 @@ def _consistent(footer: pq.FileMetaData, columns: int) -> bool:
 
 
 def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:
-    """The published numbers, (columns, rows), and the public ids; form and size are checked before they are read."""
+    """Read the published numbers, (columns, rows), and the public ids of a release; form and size are checked first."""
     names, count = kinds.of(manifest).columns(manifest), kinds.of(manifest).size(manifest)
     wanted = [(name, pa.type_for_alias(kinds.stored_type(manifest))) for name in names]
     with_ids = [(ID, pa.string()), *wanted]
@@ -318,7 +318,7 @@ def _ids(files: Sequence[Numbers], most: int) -> pa.Array:
 
 
 def read_projection(path: Path, manifest: Manifest) -> Any:
-    """The projection in use, or None if it was kept; its form is checked."""
+    """Read the published projection of a release, or None if it was kept secret; its form is checked."""
     if not ("projection" in manifest and manifest["projection"]["published"]):
         return None
     place, shape = path / PROJECTION, (manifest["projection"]["dim_in"], manifest["projection"]["dim_out"])

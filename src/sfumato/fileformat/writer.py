@@ -51,7 +51,7 @@ _UNSYNCED = 1 << 26  # bytes that may be on their way to the disk
 
 
 def check_free(path: Path) -> None:
-    """Refuse a place where no new folder can be made."""
+    """Refuse to write a release to a place where no new folder can be made."""
     if path.exists() or path.is_symlink():
         raise ReleaseError(f"{path} already exists: choose another name, or remove it first. Nothing was written")
     if not path.parent.is_dir():
@@ -60,7 +60,7 @@ def check_free(path: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path, ready: Callable[[], None] = lambda: None) -> Iterator[Path]:
-    """A folder beside the wanted one that takes its name only if everything went well; otherwise it is removed.
+    """Write a folder under a hidden name beside its place, renamed only if everything went well; otherwise removed.
 
     ``ready`` is asked last, when all is written and only the name is missing; if it refuses, nothing appears.
     """
@@ -100,7 +100,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def hidden(path: Path, kind: HiddenKind) -> Iterator[Path]:
-    """A new folder beside a path, for this process and its forks alone; removed in the end, unless renamed by then."""
+    """A new hidden folder to write in, for this process and its forks alone; removed in the end, unless renamed."""
     place, handle = _named(path, kind), None  # named first, so that it is always removed
     try:
         place.mkdir(mode=0o700)
@@ -120,20 +120,20 @@ def _named(path: Path, kind: HiddenKind) -> Path:
 
 
 def hidden_in(folder: Path) -> list[Path]:
-    """What has the name of a hidden folder, in order; whether one is ours, and still in use, is for others to find."""
+    """Names of hidden folders that releases write in, in order; not whether one is ours, or still in use."""
     with os.scandir(folder) as entries:
         return sorted(folder / entry.name for entry in entries if _HIDDEN.fullmatch(entry.name))
 
 
 def any_hidden(folder: Path) -> bool:
-    """Whether there is a reason to look for what killed releases left; not where the folder cannot be listed."""
+    """Whether hidden folders of releases that were being written are here; False where the folder cannot be listed."""
     with suppress(OSError):
         return bool(hidden_in(folder))
     return False
 
 
 def held(place: Path, *, surely: bool = False) -> int | None:
-    """A descriptor with the lock of a folder; None if another has it, or if the folder is not there any more.
+    """Descriptor that holds the lock of a folder being written; None if another has it, or the folder is gone.
 
     Where the file system has no locks: one without, or None if it must be sure.
     """
@@ -151,7 +151,7 @@ def held(place: Path, *, surely: bool = False) -> int | None:
 
 
 def locked(handle: int) -> bool | None:
-    """Take the lock of a folder until its descriptor is closed; False if another has it, None if there are no locks."""
+    """Take the lock of a folder being written, until its descriptor closes; False if taken, None without locks."""
     try:
         import fcntl  # noqa: PLC0415 - not on every system that can read a release
 
@@ -175,7 +175,7 @@ class Written:
 
 
 def write_numbers(folder: Path, names: Sequence[str], blocks: Iterable[Block]) -> Written:
-    """Write (columns, rows) blocks, with public ids if there are any, as data.parquet."""
+    """Write (columns, rows) blocks of published numbers, with public ids if there are any, as data.parquet."""
     rows, facts = write_part(folder / DATA, names, blocks)
     if rows == 0:
         raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
@@ -213,7 +213,7 @@ def write_projection(folder: Path, matrix: Any) -> None:
 
 
 def seal(fields: Mapping[str, Any]) -> Manifest:
-    """Add format, version and software, check against the JSON Schema, and seal with a digest of the whole.
+    """Complete a manifest to write: format, version, software, check against the JSON Schema, digest of the whole.
 
     A field that is None is left out: a number of rows that is protected.
     """
@@ -231,7 +231,7 @@ def seal(fields: Mapping[str, Any]) -> Manifest:
 
 
 def to_json(manifest: Mapping[str, object]) -> str:
-    """The manifest as it is written; what JSON has no numbers for (NaN, infinity) is refused."""
+    """The manifest as JSON to write; what JSON has no numbers for (NaN, infinity) is refused."""
     try:
         return json.dumps(manifest, indent=2, sort_keys=False, allow_nan=False) + "\n"
     except ValueError:
@@ -239,7 +239,7 @@ def to_json(manifest: Mapping[str, object]) -> str:
 
 
 def finish(folder: Path, fields: Mapping[str, Any], files: Mapping[str, dict[str, Any]]) -> Manifest:
-    """Add the digests that are not known yet, the manifest, the page in plain words and the registry draft."""
+    """Write what completes a release folder: missing digests, manifest, page in plain words and registry draft."""
     others = {p for p in folder.iterdir() if p.name not in files}
     found = {p.name: {"sha256": sha256(p), "bytes": p.stat().st_size} for p in others}
     manifest = seal({**fields, "files": dict(sorted({**files, **found}.items()))})
@@ -271,7 +271,7 @@ class ParquetSink:
 
     @property
     def written(self) -> dict[str, Any]:
-        """Digest and size of the file, once it is closed."""
+        """Digest and size of the file that was written, once it is closed."""
         return {"sha256": self._file.digest.hexdigest(), "bytes": self._file.size}
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -283,7 +283,7 @@ class ParquetSink:
             self._waiting.popleft().result()
 
     def _hand_over(self) -> None:
-        """What is held becomes a row group."""
+        """Write the rows that are held as a row group."""
         table, self._held = pa.Table.from_batches(self._held), []
         self._waiting.append(self._thread.submit(self._writer.write_table, table, max(1, table.num_rows)))
 
@@ -338,7 +338,7 @@ class _Hashed(io.RawIOBase):
         return count
 
     def sync(self) -> None:
-        """Wait until all of it is on disk."""
+        """Wait until all that was written is on disk."""
         self._raw.flush()
         os.fsync(self._raw.fileno())
         self._synced = self.size

@@ -47,7 +47,7 @@ class Account:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset that is charged, with all its releases, as the ledger has it now."""
+        """The dataset that this account charges, with all its releases, as the ledger has it now."""
         return self._dataset(self.journal.entries())
 
     def _dataset(self, entries: list["Entry"]) -> Dataset:
@@ -74,7 +74,7 @@ class Account:
         raise LedgerError(f"{self.journal.name} is too busy: others kept spending meanwhile; try again")
 
     def _entered(self, request: Request) -> "Entry":
-        """One attempt: the price, and the entry that spends it; raises _Moved if something was spent in between."""
+        """One attempt to spend: the price, and the entry; raises _Moved if something was spent in between."""
         entries = self.journal.entries()
         dataset = self._dataset(entries)
         sources = self._sources(dataset, entries, request)
@@ -120,7 +120,7 @@ class Account:
         return times
 
     def _sources(self, dataset: Dataset, entries: list["Entry"], request: Request) -> dict[str, str]:
-        """The fingerprints of schema and source; refuses those of another dataset."""
+        """The fingerprints of schema and source to charge for; refuses those of another dataset."""
         made = {
             "schema": self.journal.fingerprint("schema", request.schema),
             "source": self.journal.fingerprint("source", request.source),
@@ -152,7 +152,7 @@ class Account:
         )
 
     def _room(self, dataset: Dataset, request: Request) -> float:
-        """The largest epsilon that the same release could have with more noise, rounded down."""
+        """The largest epsilon that would still fit the account for this release with more noise, rounded down."""
         delta = request.guarantee.delta
         books = [dataset.books(place, self.part) for place in range(len(dataset.caps))]
 
@@ -219,7 +219,7 @@ def _total_json(total: TotalEpsilon) -> dict[str, Any]:
 
 
 def check_units(dataset: Dataset, schema: str) -> None:
-    """A radius is in the weighted units of a schema, so a cap with one is for that schema alone."""
+    """Refuse to charge another schema to a cap with a radius, which is in weighted units of its schema alone."""
     balls = any(cap.guarantee.allowed_change.radius is not None for cap in dataset.caps)
     known = {first for first, _ in dataset.sources}
     if balls and known and schema not in known:

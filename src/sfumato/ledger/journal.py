@@ -88,7 +88,7 @@ class Journal:
 
     @property
     def name(self) -> str:
-        """The place, without whatever a URL may hold of passwords."""
+        """The place of the journal's database, without whatever a URL may hold of passwords."""
         return _database(self._where) if self._url else self._where
 
     @property
@@ -111,7 +111,7 @@ class Journal:
 
     @cached_property
     def key(self) -> bytes:
-        """The key of the fingerprints in this ledger."""
+        """The key of the fingerprints in this journal."""
         with self._reading() as connection:
             return bytes.fromhex(self._heading(connection).key)
 
@@ -209,7 +209,7 @@ class Journal:
 
     @contextmanager
     def _writing(self, *, new: bool = False) -> Iterator[sa.Connection]:
-        """A transaction that excludes every other writer from before its first read."""
+        """A database transaction that excludes every other writer from before its first read."""
         engine = self._engine(new=new).execution_options(writing=True)
         if engine.dialect.name == "postgresql":  # what is read after the lock is what others have committed
             engine = engine.execution_options(isolation_level="READ COMMITTED")

@@ -87,18 +87,18 @@ class Ledger:
         return self.dataset(name)
 
     def dataset(self, name: str) -> Dataset:
-        """One dataset with all its releases."""
+        """One dataset of the ledger, with all its releases."""
         return read_dataset(name, self.journal.entries(), self.journal.name)
 
     def datasets(self) -> list[Dataset]:
-        """All datasets, in the order they were entered."""
+        """All datasets of the ledger, in the order they were entered."""
         entries = self.journal.entries()
         return [read_dataset(e.dataset, entries, self.journal.name) for e in entries if e.kind == "dataset"]
 
     def account(
         self, dataset: str | None = None, *, part: str | None = None, convert: bool = False, exceptions: bool = False
     ) -> Account:
-        """What releases are charged to; the only dataset if none is named.
+        """The account of this ledger that releases are charged to; of the only dataset if none is named.
 
         part       : release only the records of this part, if the dataset has parts.
         convert    : charge releases of another unit too, by the number of their units that one of the cap's can be.
@@ -114,7 +114,7 @@ class Ledger:
         return Account(self.journal, found[0].name, part, found[0].parts_by, convert, exceptions)
 
     def admit(self, name: str, schema: str, source: str) -> None:
-        """Say, on record, that data from this source with this schema belong to a dataset, and spend its budget."""
+        """Admit data of this source and schema to a dataset, on record: they spend its budget."""
         fingerprints = {
             "schema": self.journal.fingerprint("schema", schema),
             "source": self.journal.fingerprint("source", source),
@@ -127,7 +127,7 @@ class Ledger:
         self.journal.append(name, "admit", fingerprints, known)
 
     def void(self, number: int, reason: str) -> None:
-        """Give back a reservation that was never drawn, and never will be.
+        """Void a reservation that was never drawn, and never will be: its budget is given back.
 
         Sound, because a release asks ``draw`` before its first random word, and draw refuses a void reservation.
         """
@@ -190,5 +190,5 @@ def _check_text(text: object, what: str) -> None:
 
 
 def schema_text(fields: dict[str, Any] | None) -> str:
-    """A schema as a text to fingerprint."""
+    """A schema as the text that a budget ledger keeps a fingerprint of."""
     return json.dumps(fields, sort_keys=True)

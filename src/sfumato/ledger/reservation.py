@@ -31,7 +31,7 @@ class Reservation:
 
     @property
     def drawn(self) -> bool:
-        """Whether something may have been drawn."""
+        """Whether noise may have been drawn under this reservation."""
         return bool(self._drawn)
 
     def draw(self) -> None:
@@ -42,7 +42,7 @@ class Reservation:
                 self._drawn.append(True)
 
     def ready(self) -> None:
-        """Refuse to go on if this cannot be committed: the ledger must still have it, as drawn."""
+        """Refuse to go on if the reservation cannot be committed: the ledger must still have it, as drawn."""
         self.draw()
         state = self.state()
         if state != "drawn":
@@ -55,18 +55,18 @@ class Reservation:
         mark(self.journal, self.number, "commit", {"digest": manifest["digest"]}, self.hash)
 
     def void(self, reason: str) -> None:
-        """Give it back; refused once it is drawn, as ``Ledger.void`` is."""
+        """Give the reserved budget back; refused once it is drawn, as ``Ledger.void`` is."""
         mark(self.journal, self.number, "void", {"reason": reason}, self.hash)
 
     def state(self) -> str | None:
-        """What the ledger says of it now: reserved, drawn, committed or void; None if the ledger has lost it."""
+        """The state in the ledger now: reserved, drawn, committed or void; None if the ledger has lost it."""
         entries = self.journal.entries()
         found = _reserved(entries, self.number, self.hash)
         return None if found is None else _state(self.journal, entries, found)
 
 
 def mark(journal: "Journal", number: int, kind: str, body: dict[str, Any], hash_: str | None = None) -> None:
-    """The next step of a reservation, which is known by its number and, to its own process, by its hash."""
+    """Write the next step of a reservation, known by its number and, to its own process, by its hash."""
     found = _reserved(journal.entries(), number, hash_)
     if found is None:
         raise LedgerError(f"{journal.name} has no such reservation {number}")
@@ -88,6 +88,6 @@ def _state(journal: "Journal", entries: list["Entry"], reserved: "Entry") -> str
 
 
 def _reserved(entries: list["Entry"], number: int, hash_: str | None) -> "Entry | None":
-    """The reservation of a number and, where it is given, of a hash."""
+    """The entry that made a reservation of this number and, where it is given, this hash."""
     found = next((e for e in entries if (e.number, e.kind) == (number, "reserve")), None)
     return None if found is None or hash_ not in (None, found.hash) else found

@@ -103,7 +103,7 @@ class Quote:
 
 
 def read_dataset(name: str, entries: Iterable["Entry"], where: str) -> Dataset:
-    """Everything the entries say about a dataset."""
+    """The state of a dataset, read from the entries of a ledger: caps, sources and releases."""
     dataset: Dataset | None = None
     for entry in entries:
         if entry.dataset == name:
@@ -158,7 +158,7 @@ def _spent(entry: "Entry") -> Spent:
 
 
 def _followed(spent: Spent, entry: "Entry") -> Spent:
-    """A reservation after a later entry about it."""
+    """The state of a charged release after a later entry of the ledger about it: drawn, committed or void."""
     if entry.body["reservation"] != spent.number:
         return spent
     before, state = STEPS[entry.kind]
@@ -173,6 +173,6 @@ STEPS = {"draw": ("reserved", "drawn"), "commit": ("drawn", "committed"), "void"
 
 
 def protects(cap: Cap) -> tuple[object, ...]:
-    """What a cap is about, whatever its epsilon and delta."""
+    """What a cap of a ledger's dataset protects, whatever its epsilon and delta."""
     promise = cap.guarantee
     return promise.unit, promise.neighbours, promise.change, promise.group, cap.attributes

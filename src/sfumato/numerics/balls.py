@@ -18,7 +18,7 @@ _LOCK = threading.RLock()
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Work with ``bits`` bits of precision inside the block."""
+    """Ball arithmetic with ``bits`` bits of precision inside the block."""
     with _LOCK, flint.ctx.workprec(bits):
         yield
 

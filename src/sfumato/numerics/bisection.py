@@ -8,7 +8,7 @@ from sfumato.numerics.types import Bools, Floats
 
 
 def bisected(below: Callable[[Floats], Bools], low: Floats, high: Floats, rounds: int) -> tuple[Floats, Floats]:
-    """Two close numbers between which a condition that holds at ``low`` stops to hold; for each entry by itself."""
+    """Bisection, each entry by itself: two close numbers between which a condition, true at ``low``, becomes false."""
     for _ in range(rounds):
         middle = np.asarray((low + high) / 2)
         holds = below(middle)

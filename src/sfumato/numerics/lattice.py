@@ -30,7 +30,7 @@ _LARGEST_TOTAL = 1 << 62  # of coarsened totals: with noise, which stays below 2
 
 
 def check_exact(*, input_bits: int, projection_bits: int, terms: int) -> None:
-    """Refuse bit widths for which a sum of ``terms`` products could leave the exact range of a double.
+    """Refuse bit widths for which a sum of ``terms`` products of lattice integers could leave the exact doubles.
 
     With |x| <= 2^input_bits and |p| <= 2^projection_bits every partial sum is at most terms * 2^(sum of bits) <= 2^53.
     """
@@ -55,16 +55,16 @@ class Plain:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Columns and rows."""
+        """Number of columns and of rows, before they go on the lattice."""
         return len(self._columns), len(self._columns[0])
 
     def __getitem__(self, key: tuple[slice, slice]) -> "Plain":
-        """``plain[:, start:stop]``: some of the rows."""
+        """``plain[:, start:stop]``: some of the rows, still as they were read."""
         some, rows = key
         return Plain([column[rows] for column in self._columns[some]], self._missing[some])
 
     def doubles(self, out: Floats | None = None) -> Floats:
-        """The encoded block; ``out`` is contiguous."""
+        """The columns in doubles, NaN filled, ready to be rounded to the lattice; ``out`` is contiguous."""
         out = np.empty(self.shape) if out is None else out
         assert out.flags.c_contiguous
         np.concatenate(self._columns, out=out.reshape(-1))  # one call: threads wait for the interpreter less often
@@ -74,7 +74,7 @@ class Plain:
 
 
 def doubles(block: Floats | Plain, out: Floats | None = None) -> Floats:
-    """A block as an array, made in ``out`` if it is made here."""
+    """A block for fixed-point rounding as an array of doubles, made in ``out`` if it is made here."""
     return block.doubles(out) if isinstance(block, Plain) else block
 
 
@@ -113,7 +113,7 @@ class InputGrid:
 
     @property
     def dim(self) -> int:
-        """The number of columns."""
+        """The number of columns on the lattice."""
         return self.low.size
 
     @property
@@ -149,7 +149,7 @@ class InputGrid:
 
 
 def product(matrix: Matrix, block: Floats) -> Floats:
-    """The product matrix.T @ block of integers that passed ``check_exact``: exact, so however it is computed.
+    """The exact product matrix.T @ block of lattice integers that passed ``check_exact``, however it is computed.
 
     ``matrix`` has shape (dim_in, dim_out), dense or CSR; ``block`` (dim_in, rows); the result (dim_out, rows).
     """
@@ -159,7 +159,7 @@ def product(matrix: Matrix, block: Floats) -> Floats:
 def rounded_product(
     grid: InputGrid, matrix: Matrix, columns: Block, *, projection_bits: int, shift: int = 0
 ) -> Integers:
-    """Round a (dim_in, rows) block of data to its grid, project it and ``coarsen``, a cache-sized piece at a time.
+    """Round a (dim_in, rows) block to its grid, project it exactly and ``coarsen``, a cache-sized piece at a time.
 
     ``projection_bits`` bounds the entries of the matrix: |p| <= 2^projection_bits.
     """
@@ -178,7 +178,7 @@ def rounded_product(
 def rounded_sparse_product(
     grid: InputGrid, matrix: Matrix, rows: Any, *, projection_bits: int, shift: int = 0
 ) -> Integers:
-    """The same of a SciPy sparse (rows, dim_in) block of doubles, in time and memory for what it stores.
+    """``rounded_product`` of a SciPy sparse (rows, dim_in) block, in time and memory for what it stores.
 
     With z the lattice point of 0 and x that of a row, x P = z P + (x - z) P, where x - z is as sparse as the row. Every
     partial sum is an integer of at most 2^53 again, so the result is the same to the bit.
@@ -195,7 +195,7 @@ def rounded_sparse_product(
 
 
 def coarsen(exact: Floats | Integers, shift: int, out: Integers | None = None) -> Integers:
-    """floor(y / 2^shift + 1/2) of exact integers, in integer arithmetic."""
+    """Exact integers to a coarser lattice: floor(y / 2^shift + 1/2), in integer arithmetic."""
     check.whole(0, shift=shift)
     out = np.empty(exact.shape, np.int64) if out is None else out
     np.copyto(out, exact, casting="unsafe")
@@ -206,14 +206,14 @@ def coarsen(exact: Floats | Integers, shift: int, out: Integers | None = None) -
 
 
 def coarsened_sensitivity(sensitivity: float, shift: int, dim_out: int, order: Order) -> float:
-    """The sensitivity after ``coarsen``: each of k outputs may round apart by less than one step more."""
+    """Sensitivity on the coarser lattice of ``coarsen``: each of k outputs may round apart by under one step more."""
     if shift == 0:
         return sensitivity
     return past_roundings(sensitivity * 2.0**-shift + (dim_out if order == 1 else math.sqrt(dim_out)), 2)
 
 
 def past_roundings(value: float, terms: int) -> float:
-    """Round up past the roundings of a bound that was computed as a sum of ``terms`` non-negative products."""
+    """A bound, computed as a sum of ``terms`` non-negative products in doubles, rounded up past its roundings."""
     return value * (1 + (terms + 256) * 2.0**-52)
 
 
@@ -229,14 +229,14 @@ class Total:
         self._high, self._low = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
 
     def add(self, block: NDArray[np.float64] | NDArray[np.int64]) -> Self:
-        """Add one array of integers below 2^62 in size, held in doubles or int64."""
+        """Add one array of lattice integers below 2^62 in size, held in doubles or int64."""
         if block.size and not (float(block.max()) <= 2.0**62 and float(block.min()) >= -(2.0**62)):
             raise RangeError("one block's sums go beyond 62 bits: release fewer columns")
         self._low += block.astype(np.int64)
         return self._carry()
 
     def merge(self, other: "Total") -> Self:
-        """Add another total, for instance another thread's."""
+        """Add another exact total, for instance another thread's."""
         self._high += other._high
         self._low += other._low
         return self._carry()
@@ -248,18 +248,18 @@ class Total:
 
     @property
     def halves(self) -> tuple[Integers, Integers]:
-        """High and low part, as ``of`` takes them: how a total travels between processes."""
+        """High and low part, as ``of`` takes them: how an exact total travels between processes."""
         return self._high, self._low
 
     @classmethod
     def of(cls, high: Integers, low: Integers) -> Self:
-        """A total from its halves, or from sums of the halves of others."""
+        """An exact total from its halves, or from sums of the halves of others."""
         total = cls(high.shape)
         total._high, total._low = high.copy(), low.copy()
         return total._carry()
 
     def part(self, chosen: Any) -> "Total":
-        """Some of its numbers, as arrays are indexed."""
+        """Some of the numbers of an exact total, as arrays are indexed."""
         return Total.of(self._high[chosen], self._low[chosen])
 
     def coarsened(self, shift: int) -> Integers:
@@ -281,22 +281,22 @@ class Total:
         return np.asarray((np.clip(high, -most, most - 1) << (32 - shift)) + (low >> shift))
 
     def doubles(self) -> Floats:
-        """The total in doubles, rounded."""
+        """The exact total in doubles, rounded."""
         return np.asarray(self._high * 2.0**32 + self._low)
 
     def integers(self) -> NDArray[np.object_]:
-        """The total as Python integers, which have no limit."""
+        """The exact total as Python integers, which have no limit."""
         return np.asarray((self._high.astype(object) << 32) + self._low.astype(object))
 
     def int64(self) -> Integers:
-        """The total as int64, when it fits."""
+        """The exact total as int64, when it fits."""
         if self._high.size and not ((self._high >= -(1 << 31)) & (self._high < (1 << 31))).all():
             raise RangeError("there are more rows or columns than 64-bit sums can hold: release a part")
         return np.asarray((self._high << 32) + self._low)
 
 
 def gram(blocks: Iterable[Floats], dim: int, bits: int) -> Total:
-    """Exact sum over all rows of x x^T, for (dim, rows) blocks of integers |x| <= 2^bits.
+    """Exact Gram matrix: the sum over all rows of x x^T, for (dim, rows) blocks of integers |x| <= 2^bits.
 
     Each block is cut so that 2 * bits + log2(rows of a piece) <= 53, which makes its float64 product exact; as many
     pieces as 62 bits hold are added up before they go to the total.

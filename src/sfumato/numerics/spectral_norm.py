@@ -13,7 +13,7 @@ _LARGEST_DENSE = 4096
 
 
 def norm_bound(matrix: Any) -> float:
-    """At least sigma_max(matrix), and above it by one part in 10^12 for a few columns, in 10^8 for thousands.
+    """Upper bound on the spectral norm: above sigma_max by one part in 10^12 for a few columns, 10^8 for thousands.
 
     Proof: let A have n rows and G be the computed A^T A (of the smaller side, m x m). Rounding gives
     ||G - A^T A||_2 <= g_n ||A||_F^2 with g_n = n u / (1 - n u). If a floating-point Cholesky factorisation of t I - G
@@ -33,7 +33,7 @@ def norm_bound(matrix: Any) -> float:
 
 
 def _scaled_bound(matrix: Any) -> float:
-    """The bound for a matrix, dense or CSR, whose largest entry lies between 1/2 and 1."""
+    """Bound on the spectral norm of a matrix, dense or CSR, whose largest entry lies between 1/2 and 1."""
     if min(matrix.shape) > _LARGEST_DENSE:
         size = abs(matrix)
         return math.sqrt(float(size.sum(axis=0).max()) * float(size.sum(axis=1).max())) * (1 + 2.0**-30)

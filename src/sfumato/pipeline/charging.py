@@ -27,7 +27,7 @@ _LOST = "as if an older copy, or another ledger, was put in its place"
 
 @contextmanager
 def charged(account: Account, request: Request) -> Iterator[Reservation]:
-    """Spend before anything is read. What fails before the first draw is given back; an error says what became of it.
+    """Charge before anything is read. What fails before the first draw is given back; an error says what became of it.
 
     Guarantee: what was drawn from stays spent, and what is given back can never be drawn from.
     """
@@ -42,7 +42,7 @@ def charged(account: Account, request: Request) -> Iterator[Reservation]:
 
 
 def record(reservation: Reservation, manifest: Manifest, path: str | Path) -> None:
-    """Commit a release that has its name already; where that fails, say what is true of it."""
+    """Commit the charge of a release that is written; where that fails, the error says what is true of it."""
     try:
         reservation.commit(manifest)
     except LedgerError as error:
@@ -50,7 +50,7 @@ def record(reservation: Reservation, manifest: Manifest, path: str | Path) -> No
 
 
 def _settled(reservation: Reservation) -> str:
-    """Void a reservation whose work has failed, if nothing was drawn; what became of it, in words."""
+    """Give back the charge of work that has failed, if nothing was drawn; what became of it, in words."""
     which = f"reservation {reservation.number} of {reservation.name!r}"
     try:
         if not reservation.drawn and _voided(reservation):
@@ -76,7 +76,7 @@ def _voided(reservation: Reservation) -> bool:
 
 
 def _standing(reservation: Reservation, error: LedgerError) -> str:
-    """How a release stands that could not be committed."""
+    """Words for the charge of a release that is written but could not be committed."""
     try:
         lost = reservation.state() is None
     except LedgerError:

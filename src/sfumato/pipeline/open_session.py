@@ -66,7 +66,7 @@ def remaining(dataset: Dataset) -> float:
 
 
 def sealed(guarantee: Guarantee, mechanism: Facts, answers: Sequence[tuple[str, float]], charge: Reservation) -> Facts:
-    """What a ledger commits to: the questions and what was published; nothing else of the data."""
+    """Record of answers that the ledger commits to: the questions and what was published; nothing else of the data."""
     body = {
         "format": "sfumato-answer",
         "version": 1,
@@ -114,12 +114,12 @@ class Opened(Live):
 
     @property
     def left(self) -> int:
-        """How many more questions can be measured; the others are answered from what is known."""
+        """How many more questions this session can measure; the others are answered from what is known."""
         return self._mechanism.remaining
 
     @property
     def histogram(self) -> SyntheticHistogram | None:
-        """What is known, for everyone, if the mechanism keeps a histogram."""
+        """The public histogram behind the answers, if the mechanism of this session keeps one."""
         return self._mechanism.histogram
 
     def ask(self, query: str) -> Estimate:
@@ -154,7 +154,7 @@ class Opened(Live):
 
 
 def _estimate(answered: Answered, most: float) -> Estimate:
-    """An answer with its interval: of its own noise if it was measured, else of the comparison.
+    """An answer of an open session with its interval: of its own noise if measured, else of the comparison.
 
     Error: a truth is covered with the level of the interval, whichever of the two answers it gets.
     """

@@ -135,12 +135,12 @@ def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: 
 
 
 def source_of(data: Any) -> str:
-    """Where data come from, in words that a ledger can fingerprint: the whole path of a file; ``memory`` otherwise."""
+    """Where the data of a release come from, for a ledger to fingerprint: whole path of a file; else ``memory``."""
     return f"file {Path(data).resolve()}" if isinstance(data, (str, Path)) else f"memory {type(data).__name__}"
 
 
 def table_of(account: Account, table: Source, schema: Schema) -> Source:
-    """The records that an account is about: all of them, or those of its part."""
+    """The records that a release reads, as charged: all of the dataset, or those of the account's part."""
     if account.part is None:
         return table
     assert account.parts_by is not None
@@ -184,7 +184,7 @@ class _PlannedRelease:
         return self.calibrated.mechanism.schema
 
     def request(self) -> Request:
-        """What a ledger needs to know."""
+        """What the ledger is told of the planned release, to charge it."""
         prepared, level = self.calibrated.mechanism, self.calibrated.level
         return Request(
             type(self.recipe).__name__,
@@ -208,7 +208,7 @@ class _PlannedRelease:
                 yield FROM_DATA
 
     def of_part(self, account: Account | None) -> "_PlannedRelease":
-        """The same with the records of the account's part only: what is charged to a part reads no other."""
+        """The release of the records of the account's part only: what is charged to a part reads no other."""
         if account is None or account.part is None:
             return self
         if not isinstance(self.source, Source) or self.schema is None:
@@ -231,7 +231,7 @@ class _PlannedRelease:
         return self.calibrated.mechanism.run(rows, self.calibrated.level, secret)
 
     def rows(self, progress: Progress) -> Rows:
-        """What the mechanism will read, not read yet; an engine that cannot offer it refuses here."""
+        """The rows that the mechanism will read, not read yet; an engine that cannot offer them refuses here."""
         if isinstance(self.source, EdgeRows):
             if self.source.blocks is None or isinstance(self.engine, Local):
                 return replace(self.source, progress=progress)
@@ -268,14 +268,14 @@ class _PlannedRelease:
 
 
 def account_of(ledger: Budget) -> Account | None:
-    """The account that a ledger, or the place of one, stands for."""
+    """The account to charge a release to, from a ledger or the place of one."""
     if ledger is None or isinstance(ledger, Account):
         return ledger
     return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()
 
 
 def _key(secret: Secret | None) -> Secret:
-    """The key of one release: a new one, or a testing one. A key that protects somebody is nobody's to hand in.
+    """The secret key of one release: fresh, or a testing one. A key that protects somebody is nobody's to hand in.
 
     Two releases under one key would show which of their blocks are equal, with certainty and at any price.
     """

@@ -112,7 +112,7 @@ class Session:
         return self.account.price(self._counting(len(self._parsed(queries)), epsilon))
 
     def _rows(self, schema: Schema) -> Rows:
-        """The rows, encoded by a schema of some of the columns."""
+        """The rows of the session's table, encoded by a schema of some of the columns."""
         return LocalRows(Blocks.of(self.table, schema))
 
     def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
@@ -131,7 +131,7 @@ class Session:
         return found
 
     def _laplace_scale(self, epsilon: float) -> float:
-        """The scale b of the noise: what one unit moves / b <= epsilon."""
+        """The scale b of the noise on a count: what one unit moves / b <= epsilon."""
         check.positive(epsilon=epsilon)
         move = count_move(self.promise)
         least, most = move / noise.LARGEST_SCALE, move / noise.SMALLEST_SCALE
@@ -166,7 +166,7 @@ class Session:
         return replace(self.promise, epsilon=epsilon, delta=delta)
 
     def _asked(self, predicates: list[Predicate], epsilon: float) -> list[Answer]:
-        """Reserve, count, draw, commit."""
+        """Answer a batch of questions: reserve, count, draw, commit."""
         request, b = self._counting(len(predicates), epsilon), self._laplace_scale(epsilon)
         with _for_each(len(predicates)), charged(self.account, request) as charge:
             schema = _needed(self.schema, predicates)
@@ -265,7 +265,7 @@ class Session:
         columns: Sequence[str] | None,
         bins: Mapping[str, int | Sequence[float]] | None,
     ) -> Domain:
-        """A domain over a schema of its own columns alone, which are all that is read."""
+        """The finite domain of a session: over a schema of its own columns alone, which are all that is read."""
         if queries and (columns is not None or bins is not None):
             raise ParameterError("a domain is made from queries, or from columns and bins: give one or the other")
         if queries:
@@ -278,13 +278,13 @@ class Session:
         return Domain.of(small, columns, bins)
 
     def _whole(self, name: str, prepared: PreparedAnswers | PreparedMWEM) -> tuple[float, Request]:
-        """The level of a mechanism that is charged whole, and what the ledger is asked for."""
+        """The level of a mechanism that the session charges whole, and what the ledger is asked for."""
         level = _level(prepared, prepared.guarantee)
         return level, self._request(name, prepared.guarantee, lambda times: prepared.loss(level * times))
 
 
 def _level(prepared: Family, guarantee: Guarantee) -> float:
-    """A level that keeps the promise, checked; where it is pure, a little above 1 / epsilon, without a search."""
+    """Level at which a session's mechanism keeps its promise, checked; if pure, just above 1 / epsilon, no search."""
     near = (1 + 2.0**-40) / guarantee.epsilon
     if guarantee.delta == 0 and prepared.loss(near).delta(guarantee.epsilon) == 0:
         return near
@@ -305,13 +305,13 @@ def _recipe(method: str | Weights | Median, count: int, domain: Domain, updates:
 
 
 def _passes(domain: Domain) -> int:
-    """How often weights are refitted after a measurement: this costs no privacy, so often where it costs no time."""
+    """How often a session's mechanism refits weights: this costs no privacy, so often where it costs no time."""
     return max(20, min(400, (1 << 22) // domain.size))
 
 
 @contextmanager
 def _for_each(count: int) -> Iterator[None]:
-    """A refusal of a batch says what would fit for each of its questions."""
+    """Where a session's batch of questions is refused, say what would fit for each of them."""
     try:
         yield
     except BudgetError as error:
@@ -332,14 +332,14 @@ def count(rows: Rows, schema: Schema, predicates: Sequence[Predicate]) -> Intege
 
 
 def _needed(schema: Schema, predicates: Sequence[Predicate]) -> Schema:
-    """The columns that are asked about (one, if none is): the others need not be read."""
+    """The schema of the columns that a session's questions ask about (one, if none): others need not be read."""
     names = {leaf.column.name for predicate in predicates for leaf in predicate.leaves}
     columns = tuple(column for column in schema.data_columns if column.name in names)
     return Schema(columns or schema.data_columns[:1])
 
 
 def _noisy(counts: Integers, predicates: Sequence[Predicate], b: float, charge: Reservation) -> list[int]:
-    """Counts with noise of a key that serves this batch alone; the ledger knows of it before it is drawn."""
+    """Answers of a session's batch: counts with noise of a key for it alone, told to the ledger before it is drawn."""
     secret = Secret.fresh().announced(charge.draw)
     words = secret.words("counts", "laplace", repr(b), len(predicates), *(p.text for p in predicates), counts)
     return [int(value) for value in counts + words.laplace(counts.size, b)]

@@ -32,22 +32,22 @@ class Named(Protocol):
 
     @property
     def family(self) -> str:
-        """One of the families, or ``principal``."""
+        """The family of the projection, or ``principal``."""
         ...
 
     @property
     def dim_in(self) -> int:
-        """The number of input columns."""
+        """The number of input columns of the projection."""
         ...
 
     @property
     def dim_out(self) -> int:
-        """The number of output columns."""
+        """The number of output columns of the projection."""
         ...
 
     @property
     def sparsity(self) -> int | None:
-        """How many entries of a row are not zero, where the family says so."""
+        """How many entries of a row of the projection are not zero, where the family says so."""
         ...
 
 
@@ -112,7 +112,7 @@ class LatticeProjection:
         return bound
 
     def rounding_growth(self, order: Order) -> float:
-        """How much rounding to the lattice can lengthen a change: one step per column.
+        """How much rounding of the inputs to the lattice can lengthen a change: one step per column.
 
         ``InputGrid.round`` works in doubles, so it may miss the nearest lattice point by 2^(input_bits - 51) steps.
         """
@@ -182,7 +182,7 @@ class LatticeProjection:
         return self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0)))
 
     def _exact_or_up(self, value: float, order: Order) -> float:
-        """Norms of order 1 are sums of integers, and exact while they stay below 2^53 steps."""
+        """A sensitivity rounded up; of order 1 a sum of integers, and exact while below 2^53 steps."""
         exact = order == 1 and value < 2.0 ** (lattice.EXACT_BITS + self.input_bits)
         return value if exact else self._up(value)
 
@@ -193,7 +193,7 @@ class LatticeProjection:
 def on_lattice(
     source: Named, drawn: Drawn, ranges: ArrayLike, input_bits: int, projection_bits: int
 ) -> LatticeProjection:
-    """The integer form of a matrix that was drawn, or given, for columns of weighted widths ``ranges``."""
+    """The integer form of a projection matrix, drawn or given, for columns of weighted widths ``ranges``."""
     widths = np.broadcast_to(np.asarray(ranges, float), (source.dim_in,)).copy()
     check_widths(widths)
     lattice.check_exact(input_bits=input_bits, projection_bits=projection_bits, terms=source.dim_in)
@@ -205,7 +205,7 @@ def on_lattice(
 
 
 def check_widths(widths: Floats) -> None:
-    """Refuse weighted widths whose squares would not be ordinary numbers."""
+    """Refuse to project columns of weighted widths whose squares would not be ordinary numbers."""
     bad = np.flatnonzero(~((widths >= _NARROWEST) & (widths <= 1 / _NARROWEST)))
     if bad.size:
         expected = f"positive and finite, between {_NARROWEST:g} and {1 / _NARROWEST:g}"
@@ -213,7 +213,7 @@ def check_widths(widths: Floats) -> None:
 
 
 def check_steps(weights: Floats, step: float) -> None:
-    """Refuse weights so large that a number of the table would be worth more steps than a double can count."""
+    """Refuse weights so large that a number to project would be worth more lattice steps than a double can count."""
     with np.errstate(over="ignore"):
         bad = np.flatnonzero(~np.isfinite(weights / step))
     if bad.size:
@@ -238,13 +238,13 @@ def _row_norms(matrix: Matrix, order: Order) -> Floats:
 
 
 def _widest_pair(rows: Matrix, order: Order) -> float:
-    """The largest ||P_a - P_b|| over two of the rows."""
+    """Sensitivity of a projected category: the largest ||P_a - P_b|| over two rows of the projection."""
     dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
     return max((float(_row_norms(dense[a + 1 :] - dense[a], order).max()) for a in range(len(dense) - 1)), default=0.0)
 
 
 def _reach(image: Floats, alone: np.ndarray, categories: Runs) -> Floats:
-    """The largest <v, image> over boxes: any sign for a column of its own, one category to another (or none) else."""
+    """Sensitivity of a projection over boxes, largest <v, image>: columns of any sign, category to another or none."""
     total = np.abs(image[alone]).sum(axis=0)
     for a, b in categories:
         total = total + np.maximum(image[a:b].max(axis=0), 0) - np.minimum(image[a:b].min(axis=0), 0)
@@ -252,7 +252,7 @@ def _reach(image: Floats, alone: np.ndarray, categories: Runs) -> Floats:
 
 
 def _over_signs(matrix: Matrix, measure: Callable[[Floats], Floats]) -> float:
-    """The largest measure(matrix @ s) over all sign vectors s; s and -s count as one."""
+    """Sensitivity of a projection over a box: largest measure(matrix @ s) over sign vectors s; s and -s are one."""
     k = matrix.shape[1]
     codes = np.arange(1 << (k - 1))
     block = max(1, (1 << 22) // matrix.shape[0])

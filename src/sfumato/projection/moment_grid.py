@@ -30,7 +30,7 @@ class MomentGrid:
 
     @classmethod
     def of(cls, schema: Schema, bits: int) -> Self:
-        """Of a schema: the middle of the bounds, or the origin under a norm; 2^bits steps for the widest column."""
+        """From a schema: the middle of the bounds, or the origin under a norm; 2^bits steps for the widest column."""
         encoding = schema.encoding
         known = np.zeros(encoding.dim, bool)
         if schema.norm_bound is None:

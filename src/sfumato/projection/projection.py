@@ -107,16 +107,16 @@ class Given:
 
     @property
     def dim_in(self) -> int:
-        """The number of input columns."""
+        """The number of input columns of the given matrix."""
         return int(self.values.shape[0])
 
     @property
     def dim_out(self) -> int:
-        """The number of output columns."""
+        """The number of output columns of the given matrix."""
         return int(self.values.shape[1])
 
     def on_lattice(self, ranges: ArrayLike, *, input_bits: int, projection_bits: int) -> LatticeProjection:
-        """The integer form, as of a projection that is drawn."""
+        """The integer form of the given matrix, as of a projection that is drawn."""
         return on_lattice(self, Drawn(self.values, 1.0), ranges, input_bits, projection_bits)
 
 
@@ -124,20 +124,20 @@ class Given:
 
 
 def _identity(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
-    """P = I; draws nothing."""
+    """The family ``identity`` of projections: P = I; draws nothing."""
     del words, dim_out, sparsity
     return Drawn(scipy.sparse.csr_array(scipy.sparse.eye_array(dim_in, format="csr")), 1.0)
 
 
 def _gaussian(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
-    """N(0, 1/k) entries, rounded to 2^-30 standard deviations."""
+    """Gaussian random projection: N(0, 1/k) entries, rounded to 2^-30 standard deviations."""
     del sparsity
     values = _standard_normals(words, dim_in, dim_out)
     return Drawn(values, 1 / math.sqrt(dim_out), math.sqrt(dim_in) * 2.0 ** -(_GAUSSIAN_BITS + 1))
 
 
 def _rademacher(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
-    """Signs over sqrt(k), one random bit each."""
+    """Rademacher random projection: signs over sqrt(k), one random bit each."""
     del sparsity
     size = dim_in * dim_out
     packed = words.draw((size + 63) // 64).astype("<i8").view(np.uint8)
@@ -146,7 +146,7 @@ def _rademacher(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn
 
 
 def _achlioptas(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
-    """A die for each entry: +sqrt(3/k), -sqrt(3/k), or 0 on four faces.
+    """Achlioptas random projection: a die for each entry, +sqrt(3/k), -sqrt(3/k), or 0 on four faces.
 
     A third of the entries are not zero; at that density a dense product is 3 to 6 times as fast as a sparse one, so
     the matrix is dense.
@@ -157,7 +157,7 @@ def _achlioptas(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn
 
 
 def _sparse_signs(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
-    """Signs over sqrt(s) at s distinct places of each row (Kane and Nelson 2014), by Floyd's algorithm."""
+    """Sparse random projection (Kane and Nelson 2014): signs over sqrt(s) at s distinct places of a row, by Floyd."""
     places = np.empty((dim_in, sparsity), np.int64)
     for turn, last in enumerate(range(dim_out - sparsity, dim_out)):
         candidate = _below(words, last + 1, dim_in)
@@ -171,7 +171,7 @@ def _sparse_signs(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Dra
 
 
 def _orthonormal(words: Words, dim_in: int, dim_out: int, sparsity: int) -> Drawn:
-    """Haar columns times sqrt(d/k): Gram-Schmidt of Gaussians, which is QR with the diagonal of R positive.
+    """Orthonormal random projection: Haar columns times sqrt(d/k), by Gram-Schmidt (QR, diagonal of R positive).
 
     The Gaussians are rounded to 2^-30; Q moves by at most (1 + sqrt 2) ||dG||_F / (s_min - ||dG||) (Sun 1991). For the
     arithmetic 2^-40 times the condition number is allowed, thousands of times what it is seen to add.
@@ -197,7 +197,7 @@ _DRAWS: dict[str, Callable[[Words, int, int, int], Drawn]] = {
 
 
 def orthonormalise(rows: Floats) -> Floats:
-    """Gram-Schmidt, each vector twice, with every sum taken in one fixed order so that the result never varies."""
+    """Gram-Schmidt for random projections, each vector twice, sums in one fixed order: the result never varies."""
     basis = np.zeros_like(rows)
     for j, row in enumerate(rows):
         vector = row
@@ -209,7 +209,7 @@ def orthonormalise(rows: Floats) -> Floats:
 
 
 def _fixed_sum(terms: Floats, axis: int) -> Floats:
-    """Sum along an axis by halving; NumPy's own order depends on version and processor."""
+    """Sum by halving, so that a seed's projection never varies; NumPy's order depends on version and processor."""
     terms = np.moveaxis(terms, axis, 0)
     while len(terms) > 1:
         half = len(terms) // 2
@@ -224,5 +224,5 @@ def _standard_normals(words: Words, rows: int, columns: int) -> Floats:
 
 
 def _below(words: Words, bound: int, count: int) -> NDArray[np.int64]:
-    """Integers below a bound, from 63 random bits each; the bias (below 2^-40) touches accuracy alone, not privacy."""
+    """Integers below a bound to draw a projection, 63 bits each; a bias under 2^-40 touches accuracy, not privacy."""
     return (words.draw(count) & np.int64(2**63 - 1)) % bound

@@ -100,12 +100,12 @@ class Frame:
 
     @property
     def dim(self) -> int:
-        """The number of encoded columns."""
+        """The number of encoded columns of rows within the ball."""
         return self.low.size
 
     @property
     def top(self) -> int:
-        """What no row's length exceeds, in steps."""
+        """What no row's length within the ball exceeds, in steps."""
         return 1 << self.bits
 
     @property
@@ -114,7 +114,7 @@ class Frame:
         return _one(self.top, self.dim)
 
     def place(self, block: Floats) -> Floats:
-        """Encoded rows (dim, rows), whatever they hold, clipped and normalised: integers, held in doubles."""
+        """Encoded rows (dim, rows), whatever they hold, normalised into the unit ball: integers, held in doubles."""
         inside = np.fmax(block, self.low[:, None])
         np.fmin(inside, self.high[:, None], out=inside)
         if self.middle.any():
@@ -132,7 +132,7 @@ class Frame:
 
     @property
     def piece(self) -> int:
-        """How many rows are best placed together; it changes no bit of any row."""
+        """How many rows are best brought into the ball together; it changes no bit of any row."""
         return max(1 << 8, _PIECE // self.dim)
 
     def about(self, placed: Floats, centre: Integers) -> Floats:
@@ -141,7 +141,7 @@ class Frame:
         return self._scaled(centred, None if self.normalise == "twice" else np.ones(placed.shape[1]))
 
     def _scaled(self, integers: Floats, most: Floats | None) -> Floats:
-        """Rows times what makes them of length 1, or times ``most`` where that is less."""
+        """Rows brought onto the unit ball: times what makes them of length 1, or times ``most`` where that is less."""
         length = np.sqrt(_squares(integers))
         factor = self.one / np.maximum(length, 1.0)
         integers *= factor if most is None else np.minimum(factor, most)
@@ -168,7 +168,7 @@ class Turned:
 
     @classmethod
     def of(cls, matrix: Floats, frame: Frame) -> Self:
-        """Round a (dim, p) matrix for the rows of a frame."""
+        """Round an orthonormal (dim, p) matrix to integers, for the rows of a frame."""
         peak = float(np.abs(matrix).max())
         bits = min(lattice.PROJECTION_BITS, lattice.EXACT_BITS - frame.bits - (frame.dim - 1).bit_length())
         lattice.check_exact(input_bits=frame.bits, projection_bits=bits, terms=frame.dim)
@@ -177,12 +177,12 @@ class Turned:
 
     @property
     def dim(self) -> int:
-        """The number of numbers a row becomes."""
+        """The number of numbers a row within the ball becomes."""
         return int(self.entries.shape[1])
 
     @property
     def matrix(self) -> Floats:
-        """W as it is in use."""
+        """The orthonormal projection W as it is in use."""
         return self.entries / self.per_one
 
     @property
@@ -207,7 +207,7 @@ class Turned:
 
 
 def _one(top: int, dim: int) -> float:
-    """Rounding to the nearest moves a row by at most sqrt(dim)/2; one step more is for the doubles on the way."""
+    """Length 1 of the ball in steps: rounding moves a row by at most sqrt(dim)/2; one step more is for doubles."""
     room = top - math.sqrt(dim) / 2 - 1
     if room < top / 2:
         raise ParameterError(f"{dim} columns are too many for integers of this size")
@@ -215,12 +215,12 @@ def _one(top: int, dim: int) -> float:
 
 
 def _squares(integers: Floats) -> Floats:
-    """Squared lengths of rows of integers; exact, so in any order of summation, while they stay below 2^53."""
+    """Squared lengths of rows in the ball, integers: exact below 2^53, so in any order of summation."""
     return np.asarray(np.einsum("ij,ij->j", integers, integers))
 
 
 def _guarded(integers: Floats, top: int) -> Floats:
-    """The same rows, in place; one that is longer than ``top`` becomes zero."""
+    """Rows kept within the ball of radius ``top``, in place: a longer one becomes zero."""
     longer = _squares(integers) > float(top) ** 2
     if longer.any():
         integers[:, longer] = 0.0
@@ -233,13 +233,13 @@ def _guarded(integers: Floats, top: int) -> Floats:
 def sums_move(
     dim: int, order: Order, neighbours: Neighbours, *, top: float = 1.0, appended: tuple[float, ...] = ()
 ) -> float:
-    """The sum over all rows of (z, appended numbers within +- these)."""
+    """Sensitivity of the sum over rows z in the unit ball, with appended numbers within +- these."""
     moved = math.sqrt(dim) * top + math.fsum(appended) if order == 1 else math.hypot(top, *appended)
     return rounded_up(moved if neighbours == "add-remove" else 2 * moved)
 
 
 def triangle_move(dim: int, order: Order, neighbours: Neighbours, *, top: float = 1.0) -> float:
-    """The second moment of z."""
+    """Sensitivity of the second moment of rows z in the unit ball."""
     if neighbours == "add-remove":
         return rounded_up(((dim + 1) / 2 if order == 1 else 1.0) * top**2)
     if dim == 1:
@@ -248,7 +248,7 @@ def triangle_move(dim: int, order: Order, neighbours: Neighbours, *, top: float 
 
 
 def labelled_move(dim: int, order: Order, neighbours: Neighbours, *, label: float, top: float = 1.0) -> float:
-    """The second moment of (z, y), |y| <= label."""
+    """Sensitivity of the second moment of rows in the unit ball with a label, (z, y), |y| <= label."""
     squared = top**2 + label**2
     if order == 2:
         return rounded_up(squared * (math.sqrt(2) if neighbours == "replace" else 1.0))
@@ -260,7 +260,7 @@ def labelled_move(dim: int, order: Order, neighbours: Neighbours, *, label: floa
 def classes_move(
     dim: int, order: Order, neighbours: Neighbours, *, constant: float, label: float = 0.0, top: float = 1.0
 ) -> float:
-    """The second moments of (z, y, constant), one for each class, when labels may change: counts, sums, triangles.
+    """Sensitivity of counts, sums and second moments of unit-ball rows (z, y, constant), by class, if labels change.
 
     Where there is but one class, which none can leave, this is for add-remove; ``within_classes_move`` is for replace.
     """
@@ -272,7 +272,7 @@ def classes_move(
 
 
 def within_classes_move(dim: int, order: Order, *, constant: float, label: float = 0.0, top: float = 1.0) -> float:
-    """The same when a record is replaced by another of its class, so that no count moves."""
+    """Sensitivity of ``classes_move`` when a unit-ball row is replaced by one of its class: no count moves."""
     squared, columns = top**2 + label**2, dim + (label > 0)
     if order == 2:
         far = 2 * constant * math.sqrt(squared) if constant**2 > squared else squared + constant**2
@@ -282,5 +282,5 @@ def within_classes_move(dim: int, order: Order, *, constant: float, label: float
 
 
 def rounded_up(value: float) -> float:
-    """Past the roundings of a few operations."""
+    """A sensitivity of rows in the unit ball, rounded up past the roundings of a few operations."""
     return value * (1 + 2.0**-45)

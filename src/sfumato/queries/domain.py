@@ -45,12 +45,12 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """The name of the column."""
+        """The name of the column that is cut into levels."""
         return self.column.name
 
     @property
     def size(self) -> int:
-        """How many levels there are."""
+        """How many levels the column is cut into."""
         if isinstance(self.column, Real):
             return len(self.edges) - 1
         return 2 if isinstance(self.column, Flag) else self.column.width + (self.column.missing is None)
@@ -220,7 +220,7 @@ class Domain:
         return np.broadcast_to(values[:, None], (before, len(values), after)).ravel()
 
     def axis(self, name: str) -> Axis:
-        """The column of that name."""
+        """The column of the domain that has this name."""
         check.one_of([axis.name for axis in self.columns], column=name)
         return next(axis for axis in self.columns if axis.name == name)
 
@@ -237,7 +237,7 @@ def _cuts(leaf: Leaf) -> tuple[float, ...]:
 
 
 def _edges(column: Real, bins: int | Sequence[float] | None) -> tuple[float, ...]:
-    """The public cuts of a real column with its bounds at both ends."""
+    """The public cuts of a real column of a domain into levels, with its bounds at both ends."""
     if bins is None:
         raise ParameterError(f"the column {column.name!r} is real: say how to cut it, bins={{{column.name!r}: 10}}")
     if isinstance(bins, (int, np.integer)):
@@ -253,7 +253,7 @@ def _edges(column: Real, bins: int | Sequence[float] | None) -> tuple[float, ...
 
 
 def _listed(column: Real, bins: Sequence[float]) -> list[float]:
-    """Cuts that are numbers."""
+    """The cuts of a column of a domain, checked to be numbers."""
     try:
         cuts = [math.nan if isinstance(cut, (str, bytes, bool, np.bool_)) else float(cut) for cut in bins]
     except (TypeError, ValueError, OverflowError):

@@ -35,7 +35,7 @@ class SyntheticHistogram:
         return float(self.weights[cells].sum())
 
     def answers(self, queries: ArrayLike) -> Floats:
-        """The same for many, (questions, cells)."""
+        """The estimated number of rows for each of many questions, (questions, cells)."""
         return np.asarray([self.answer(query) for query in np.atleast_2d(np.asarray(queries))])
 
     def sample(self, rows: int, seed: int) -> Integers:
@@ -54,7 +54,7 @@ class SyntheticHistogram:
 
 
 def _text(level: object) -> str | None:
-    """A level in words; an interval by its ends."""
+    """A level of a histogram's column in words for its table; an interval by its ends."""
     if isinstance(level, tuple):
         return f"{level[0]!r} to {level[1]!r}"
     return None if level is None else str(level).lower() if isinstance(level, bool) else str(level)

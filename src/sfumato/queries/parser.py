@@ -179,7 +179,7 @@ class _Names:
         self.columns = {column.name: column for column in schema.columns}
 
     def column(self, token: Token) -> DataColumn:
-        """The column that a name, or a quoted text in its place, stands for."""
+        """The column that a name in the query, or a quoted text in its place, stands for."""
         if token.kind not in ("name", "text"):
             refuse(token.at, f"{shown(token.text)} stands where a column should be")
         found = self.columns.get(token.text)
@@ -201,7 +201,7 @@ class _Names:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    """Which ones may have been meant."""
+    """Hint for an unknown name in a query text: which known ones may have been meant."""
     plain = unicodedata.normalize("NFKC", name[:_COMPARED]).casefold()
     folded: dict[str, str] = {k[:_COMPARED].casefold(): k for k in known}
     others = [plain] if plain in folded else list(folded)
@@ -213,7 +213,7 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 
 def _leaf(column: DataColumn, relation: str, value: Token) -> Node:
-    """A comparison whose types agree."""
+    """A comparison parsed from a query, checked that the types of column, relation and value agree."""
     wanted = {"real": ("number",), "flag": ("word",), "category": ("text", "number")}[column.kind]
     if value.kind not in wanted:
         what = {"word": "a truth", "name": "a column"}.get(value.kind, f"a {value.kind}")
@@ -234,7 +234,7 @@ def _leaf(column: DataColumn, relation: str, value: Token) -> Node:
 
 @functools.lru_cache(maxsize=64)
 def _listed(column: Category) -> dict[str, int]:
-    """The places of the values of a column, by their texts."""
+    """The listed values of a column by their texts, to parse a value of a query: their places."""
     return {str(listed): place for place, listed in enumerate(column.values)}
 
 

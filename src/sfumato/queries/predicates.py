@@ -36,13 +36,13 @@ class Compared:
     value: float
 
     def holds(self, cells: Floats) -> Bools:
-        """For each of the cells, shape (1, rows), within the column's bounds; NaN counts as the low one."""
+        """Whether the comparison holds for each cell, shape (1, rows), within the column's bounds; NaN is the low."""
         inside = np.fmin(np.fmax(cells[0], self.column.low), self.column.high)
         return np.asarray(RELATIONS[self.relation](inside, self.value))
 
     @property
     def cuts(self) -> tuple[float, ...]:
-        """Where it changes: it is constant on the doubles from one cut to below the next."""
+        """Where the comparison changes: it is constant on the doubles from one cut to below the next."""
         after = math.nextafter(self.value, math.inf)
         if self.relation in ("<", ">="):
             return (self.value,)
@@ -57,7 +57,7 @@ class Among:
     places: tuple[int, ...]
 
     def holds(self, cells: Floats) -> Bools:
-        """For each of the cells, shape (values, rows), one-hot."""
+        """Whether the category is among these for each cell, shape (values, rows), one-hot."""
         return np.asarray((cells[list(self.places)] > 0.5).any(axis=0))
 
 
@@ -68,7 +68,7 @@ class Raised:
     column: Flag
 
     def holds(self, cells: Floats) -> Bools:
-        """For each of the cells, shape (1, rows)."""
+        """Whether the flag is true for each cell, shape (1, rows)."""
         return np.asarray(cells[0] > 0.5)
 
 
@@ -103,7 +103,7 @@ class Predicate:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """Its comparisons, in the order of the text."""
+        """The comparisons of the question, in the order of the text."""
         return tuple(_leaves(self.root))
 
     def test(self, schema: Schema) -> Callable[[Floats], Bools]:

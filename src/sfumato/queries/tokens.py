@@ -33,12 +33,12 @@ class Token:
     at: int
 
     def says(self, text: str) -> bool:
-        """Whether it is this word or sign, and no name or quoted text that looks like it."""
+        """Whether the token is this word or sign, and no name or quoted text that looks like it."""
         return self.text == text and self.kind in ("word", "sign")
 
 
 def tokens(query: str) -> list[Token]:
-    """All of a query, with an end; refuses what is none of the five kinds."""
+    """Split a query into tokens, with an end; refuses what is none of the five kinds."""
     found, at = [], 0
     while at < len(query):
         match = _TOKEN.match(query, at)
@@ -59,7 +59,7 @@ def tokens(query: str) -> list[Token]:
 
 
 def _strange(character: str) -> str:
-    """Why a character starts nothing."""
+    """Why no token of a query starts with this character."""
     if character in "\"'`":
         return f"the quote {character} is opened and not closed"
     if not character.isascii() or not character.isprintable():
@@ -72,10 +72,10 @@ def _strange(character: str) -> str:
 
 
 def refuse(at: int, why: str) -> NoReturn:
-    """The error for a query, with the place."""
+    """The error that refuses a query, with the place of the token at fault."""
     raise ParameterError(f"query, at character {at}: {why}")
 
 
 def shown(text: str) -> str:
-    """A piece of a query as a message may repeat it: short, on one line, in ASCII."""
+    """A token of a query as a message may repeat it: short, on one line, in ASCII."""
     return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

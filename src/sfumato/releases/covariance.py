@@ -69,7 +69,7 @@ class CovarianceRelease(Release):
 
     @property
     def view(self) -> View:
-        """The published numbers with the law of their noise."""
+        """The published second moments with the law of their noise."""
         facts, values = self._mechanism, np.asarray(self.columns[0], np.float64)
         dim, rounding = int(facts["columns"]), self._frame.rounding
         if facts["noise"] != "sketch":
@@ -107,7 +107,7 @@ class CovarianceRelease(Release):
         return view.rows if isinstance(view, Sketched) else view.matrix
 
     def centre(self) -> Floats:
-        """What the rows are taken about, in weighted units: their noisy mean, or the public middle of the bounds.
+        """What covariances are taken about, in weighted units: the noisy mean, or the public middle of the bounds.
 
         Sketches about the mean publish no mean: the public middle again.
         """
@@ -181,7 +181,7 @@ class CovarianceRelease(Release):
 
     @property
     def _most(self) -> float:
-        """No variance along a direction of length 1 is more."""
+        """The most that a variance along a direction of length 1 can be."""
         return float(self._mechanism["longest"]) ** 2
 
     def _place(self, name: str) -> int:

@@ -35,12 +35,12 @@ class DistancesRelease(Release):
 
     @property
     def values(self) -> Floats:
-        """The published numbers: the pairs (0,1), (0,2), ..., (1,2), ..."""
+        """The published noisy distances: the pairs (0,1), (0,2), ..., (1,2), ..."""
         return np.asarray(self.columns[0])
 
     @property
     def noise(self) -> NoiseLaw:
-        """The law of the noise on each number."""
+        """The law of the noise on each distance."""
         mechanism = self.manifest["mechanism"]
         return NoiseLaw(mechanism["noise"], mechanism["standard_deviation"])
 
@@ -124,7 +124,7 @@ class DistancesRelease(Release):
         return neighbours.cluster(self.embedding(rank), clusters, np.random.default_rng(seed))
 
     def _between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> Estimate:
-        """Estimates for pairs of records; one with itself is at distance 0 for certain."""
+        """Estimates of squared distances for pairs of records; one with itself is at distance 0 for certain."""
         same = a == b
         seen = self.values[
             np.where(same, 0, distance_matrix.place(a, np.where(same, (b + 1) % self.rows, b), self.rows))

@@ -39,12 +39,12 @@ class GraphRelease(Release, ABC):
 
     @property
     def schema(self) -> Schema:
-        """A graph has none."""
+        """A graph has no schema of columns."""
         raise ReleaseError("a graph has no columns, so its release has no schema")
 
     @property
     def vertices(self) -> int:
-        """The number of vertices."""
+        """The number of vertices of the graph."""
         return self.rows
 
     def laplacian_quadratic_form(self, x: ArrayLike) -> Estimate:
@@ -107,7 +107,7 @@ class GraphRelease(Release, ABC):
 
 
 def _centred(vectors: Floats) -> Floats:
-    """A constant changes no form; without it, sums are smaller and the constant vector gives exactly 0."""
+    """Vectors of a graph's Laplacian form less their mean, which changes no form: sums shrink, a constant gives 0."""
     return np.asarray(vectors - vectors.mean(axis=-1, keepdims=True))
 
 
@@ -135,7 +135,7 @@ class GraphSketchRelease(GraphRelease):
         return cuts.from_sketch(np.mean(self._products(centred) ** 2, axis=0), spread, **self._law())
 
     def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
-        """As for every graph; a heavier cut errs more."""
+        """The standard error of a cut of this weight and side, from a graph sketch; a heavier cut errs more."""
         form, size = np.asarray(cut, np.float64), np.asarray(side, np.float64)
         return np.asarray(np.sqrt(cuts.sketch_variance(form, size * (self.vertices - size), **self._law())))
 
@@ -149,7 +149,7 @@ class GraphSketchRelease(GraphRelease):
         return total
 
     def _conductance(self, sets: Floats) -> Estimate:
-        """Rows are independent and alike, so both means have the covariance that the rows show."""
+        """Conductances from the sketch: rows are independent and alike, so both means covary as the rows do."""
         n, weight, rows = self.vertices, self.ridge, len(self.columns)
         if rows < 2:
             raise ReleaseError("a conductance needs a sketch of at least two rows for its error bar")
@@ -180,7 +180,7 @@ class PairsRelease(GraphRelease):
         return made(float(mechanism["standard_deviation"]))
 
     def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
-        """As for every graph; the weight of the cut matters where weights were rounded at random, at its worst."""
+        """The standard error of a cut from pairs; its weight matters where weights were rounded at random, at worst."""
         size = np.asarray(side, np.float64) + np.zeros_like(cut, np.float64)
         crossing = size * (self.vertices - size)
         variance = cuts.pair_variance(crossing, self.noise.variance)
@@ -190,7 +190,7 @@ class PairsRelease(GraphRelease):
 
     @property
     def thresholded(self) -> bool:
-        """Whether it is pairs of weight at least 1/2 that are estimated, each counting as 1, and not weights."""
+        """Whether what is estimated is pairs of weight at least 1/2, each counting as 1, and not weights."""
         return self.manifest["kind"] == "graph-responses" and not self.noise.rounded
 
     def weights(self, part: slice = slice(None)) -> Floats:
@@ -202,7 +202,7 @@ class PairsRelease(GraphRelease):
         return np.asarray((numbers - flip) / (1 - 2 * flip))
 
     def _triangle(self) -> Iterator[tuple[slice, Floats]]:
-        """The upper triangle, a few whole rows of it at a time."""
+        """The upper triangle of pairs of vertices, a few whole rows of it at a time."""
         n, start, columns = self.vertices, 0, np.arange(self.vertices)
         size = max(1, _CELLS // n)
         for low in range(0, n, size):

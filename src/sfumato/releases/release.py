@@ -30,7 +30,7 @@ def load(path: str | Path, *, allow_unprotected: bool = False) -> AnyRelease:
 
 
 def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.Array | None) -> AnyRelease:
-    """The release of a manifest's kind; the class that serves it is imported here, and no other."""
+    """A release by its manifest's kind; the class that serves it is imported here, and no other."""
     module, name = kinds.of(manifest).served_by
     return getattr(importlib.import_module(f"sfumato.releases.{module}"), name)(manifest, columns, projection, ids)
 
@@ -50,7 +50,7 @@ class Nearest:
 
     @classmethod
     def among(cls, candidates: int, indices: NDArray[np.int64], distances: Estimate) -> Self:
-        """Chosen from so many records, of whose distances these are the estimates."""
+        """Nearest records chosen from so many, of whose distances these are the estimates."""
         every = replace(distances, bounds=lambda tail: distances.bounds(tail / candidates))
         return cls(indices, replace(every, covers=f"{distances.covers}; for all records to choose from at once"))
 
@@ -71,7 +71,7 @@ class Release:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What was promised."""
+        """What was promised of the release."""
         return Guarantee.from_dict(self.manifest["guarantee"])
 
     @property
@@ -91,7 +91,7 @@ class Release:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """Of the published columns, in their file."""
+        """The names of the published columns, in their file."""
         return kinds.of(self.manifest).columns(self.manifest)
 
     def save(self, path: str | Path) -> None:

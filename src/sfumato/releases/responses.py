@@ -44,7 +44,7 @@ class ResponsesRelease(Release):
 
     @property
     def codes(self) -> Codes:
-        """The published codes."""
+        """The published randomized answers, as codes."""
         return self.columns
 
     @property
@@ -143,7 +143,7 @@ class ResponsesRelease(Release):
 
 
 def _decoded(column: object, codes: Codes) -> pa.Array:
-    """Truths of a flag; values of a category, as whole numbers if all are, otherwise as texts."""
+    """Codes of randomized answers as values: truths of a flag; whole numbers of a category if all are, else texts."""
     if not isinstance(column, Category):
         return pa.array(codes.astype(bool))
     whole = all(isinstance(value, int) and value.bit_length() < 64 for value in column.values)

@@ -35,7 +35,7 @@ class SketchRelease(Release):
 
     @property
     def noise(self) -> NoiseLaw:
-        """The law of the noise on each number."""
+        """The law of the noise on each number of the sketch."""
         mechanism = self.manifest["mechanism"]
         return NoiseLaw(mechanism["noise"], mechanism["standard_deviation"])
 
@@ -51,7 +51,7 @@ class SketchRelease(Release):
         return SketchLaw(self.noise, self.geometry)
 
     def array(self) -> Floats:
-        """The released numbers, one row per record."""
+        """The released numbers of the sketch, one row per record."""
         return self.columns.T
 
     def transform(self, public_rows: Any) -> Floats:

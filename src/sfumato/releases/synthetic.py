@@ -41,17 +41,17 @@ class Model:
 
     @property
     def weights(self) -> Floats:
-        """The share of the rows that each has."""
+        """The share of the synthetic rows that each Gaussian has."""
         return np.array([c.weight for c in self.components])
 
     @property
     def means(self) -> Floats:
-        """One row for each."""
+        """The mean of each Gaussian, one row for each."""
         return np.stack([c.mean for c in self.components])
 
     @property
     def covariances(self) -> Floats:
-        """One matrix for each."""
+        """The covariance matrix of each Gaussian."""
         return np.stack([c.covariance for c in self.components])
 
 
@@ -95,7 +95,7 @@ class SyntheticRelease(Release):
         return Labelled.of(self.schema, mechanism.get("label"), mechanism.get("kind", "values"))
 
     def model(self) -> Model:
-        """Means and covariances."""
+        """Means and covariances of the Gaussian model behind the synthetic rows."""
         components = tuple(Component.from_dict({**c}) for c in self.manifest["mechanism"]["model"])
         return Model(components, self._labelled.classes)
 
@@ -112,7 +112,7 @@ class SyntheticRelease(Release):
         return last if labelled.numeric else labelled.decoded(last.astype(np.int64))
 
     def sample(self, rows: int, rng: np.random.Generator | int | None = None) -> "SyntheticRelease":
-        """The same release with other rows, as many as wanted, drawn from its model; free of cost."""
+        """A release with other synthetic rows, as many as wanted, drawn from the same model; free of cost."""
         check.whole(1, rows=rows)
         labelled = self._labelled
         drawn, which = gaussians.sample(self.model().components, rows, np.random.default_rng(rng))
@@ -163,7 +163,7 @@ class SyntheticRelease(Release):
         return pa.table({c.name: found[c.name] for c in self.schema.data_columns})
 
     def _unprojected(self, schema: Schema, length: float | None) -> Floats:
-        """Rows in weighted units: the centre and what W shows of the way from it.
+        """Synthetic rows in weighted units: the centre and what W shows of the way from it.
 
         Rows of length 1 lie sqrt(1 - |centre|^2) from their mean, in the mean square; so much is the second
         normalisation undone by.
@@ -189,7 +189,7 @@ def _middle_length(schema: Schema) -> float:
 
 
 def _without_label(data: Any, labelled: Labelled) -> Any:
-    """A plain matrix without its label's column, if it has one; tables are read by name."""
+    """A matrix of test rows without the column of the synthetic rows' label, if any; tables are read by name."""
     columns = labelled.schema.data_columns
     if labelled.column is None or not hasattr(data, "shape") or hasattr(data, "columns"):
         return data

@@ -55,7 +55,7 @@ class TableBlocks(Protocol):
 
     @property
     def blocks(self) -> "Blocks":
-        """Which."""
+        """The blocks that the rows are cut into."""
         ...
 
 
@@ -66,17 +66,17 @@ class Piecewise(Generic[Result]):
     function: Callable[[int, Any], Result]
 
     def __call__(self, position: int, block: Any) -> Result:
-        """What the function gives."""
+        """What the function gives for a block at a position."""
         return self.function(position, block)
 
 
 def ignore(rows: int) -> None:
-    """No progress to show."""
+    """Progress over blocks of rows that is shown to nobody."""
     del rows
 
 
 def memory_size(text: str | int) -> int:
-    """Bytes, from a number of them or a text such as ``512MiB`` or ``2GB``; at least 1 MiB."""
+    """Memory for blocks of rows: bytes, from a number or a text such as ``512MiB`` or ``2GB``; at least 1 MiB."""
     found = re.fullmatch(r"\s*([0-9]{1,15})\s*([KMG]?I?)B?\s*", str(text).upper())
     if found is None or found[2] not in _UNITS:
         raise check.fail("memory", text, "a size such as 512MiB or 2GB")
@@ -96,17 +96,17 @@ class Readable(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """Their number, None where it is not known before reading."""
+        """The number of rows, None where it is not known before reading."""
         ...
 
     @property
     def description(self) -> str:
-        """What it is, fit for the public."""
+        """What kind of table it is, in words fit for the public."""
         ...
 
     @property
     def entries(self) -> Any:
-        """Of a SciPy sparse matrix of numbers: its rows, as they are stored; None otherwise."""
+        """The stored rows of a SciPy sparse matrix of numbers, to cut into blocks; None for other tables."""
         ...
 
     @property
@@ -153,7 +153,7 @@ class Blocks:
         return cls(table, names, size, dim, schema.encode, schema.later, missing, width)
 
     def encoded_by(self, encode: Callable[[pa.RecordBatch], Floats]) -> "Blocks":
-        """The same blocks, encoded by another function, which sees every batch whole."""
+        """These blocks, encoded by another function, which sees every batch whole."""
         return replace(self, encode=encode, later=None)
 
     def within(self, start: int, stop: int) -> "Blocks":
@@ -170,13 +170,13 @@ class Blocks:
         return (self.sparse(), self.plain) if self.missing is not None else (self, self.later or self.encode)
 
     def sparse(self) -> Iterator[Any]:
-        """The same rows as they are stored in a sparse matrix of shape (rows, columns): what is not there is 0."""
+        """Blocks of rows as they are stored in a sparse matrix of shape (rows, columns): what is not there is 0."""
         entries = self.table.entries
         for start in range(0, entries.shape[0], self.size):
             yield entries[start : start + self.size]
 
     def plain(self, rows: Any) -> Any:
-        """Rows of a sparse matrix in doubles, each entry once, without NaN."""
+        """A sparse block of rows in doubles, each entry once, without NaN."""
         assert self.missing is not None
         made = rows.astype(np.float64)
         made.sum_duplicates()
@@ -193,17 +193,17 @@ class Blocks:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use to work on blocks of rows."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def usual_threads() -> int:
-    """How many threads to work with: as many as there are cores, at most four."""
+    """How many threads work on blocks of rows: as many as there are cores, at most four."""
     return min(_MOST_THREADS, cores())
 
 
 def in_order(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], threads: int) -> Iterator[Result]:
-    """``function(*call)`` for each of the calls, which are read as they are needed, two more than threads.
+    """Blocks by threads, results in order: ``function(*call)`` for calls read when needed, two more than threads.
 
     One thread is this one. Of several, left early, this may be ended by the collector in one of themselves, so they are
     not waited for then.

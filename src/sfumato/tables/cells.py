@@ -40,22 +40,22 @@ _KNOWN_EXTENSIONS = ("arrow.bool8", "arrow.json")  # whose storage means what th
 
 @functools.cache
 def compute() -> Any:
-    """Arrow's functions, which plain numbers never need: a release of them starts the sooner."""
+    """Arrow's functions to read cells with, loaded late: plain numbers never need them, and start the sooner."""
     return importlib.import_module("pyarrow.compute")
 
 
 def chunks(array: Any) -> list[Any]:
-    """The contiguous pieces of a column."""
+    """The contiguous pieces of a column's cells."""
     return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
 
 
 def is_plain(array: Any) -> bool:
-    """Whether a column is one of floating numbers without gaps, as most are; NaN may still be among them."""
+    """Whether the cells of a column are floating numbers without gaps, as most are; NaN may still be among them."""
     return isinstance(array, (pa.FloatArray, pa.DoubleArray)) and array.null_count == 0
 
 
 def copied(array: Any, out: Floats) -> bool:
-    """Copy a column of plain numbers; False if it is not one, or holds NaN."""
+    """Copy the cells of a column of plain numbers; False if it is not one, or holds NaN."""
     plain = is_plain(array)
     if plain:
         np.copyto(out, numbers(array))
@@ -63,7 +63,7 @@ def copied(array: Any, out: Floats) -> bool:
 
 
 def numbers(array: Any) -> NDArray[Any]:
-    """Numbers of Arrow as those of NumPy, looked at where they are if none is missing.
+    """Number cells of Arrow as those of NumPy, looked at where they are if none is missing.
 
     Not by ``to_numpy`` then, which imports pandas if it is there, and that takes longer than many a release.
     """
@@ -71,7 +71,7 @@ def numbers(array: Any) -> NDArray[Any]:
 
 
 def arrow(values: NDArray[Any]) -> Any:
-    """Numbers of NumPy as those of Arrow, where they are; not by ``pa.array``, for the same reason."""
+    """Numbers of NumPy as cells of Arrow, where they are; not by ``pa.array``, which may import pandas as well."""
     if values.dtype.kind not in "iuf":
         return pa.array(values)
     held = np.ascontiguousarray(values)
@@ -79,7 +79,7 @@ def arrow(values: NDArray[Any]) -> Any:
 
 
 def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
-    """Write what was read into the rows of the matrix that belong to the column."""
+    """Write the cells that were read into the rows of the matrix that belong to their column."""
     if isinstance(column, Category):
         default = -1 if column.missing is None else column.values.index(column.missing)
         codes = np.where(values >= 0, values, default).astype(np.intp)
@@ -96,7 +96,7 @@ def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
 
 
 def check(kind: pa.DataType, column: DataColumn) -> None:
-    """Refuse a type in which the column's cells cannot be read; depends on the type and the schema alone."""
+    """Refuse an Arrow type in which a column's cells cannot be read; depends on the type and the schema alone."""
     if isinstance(column, Category):
         _numbers(column)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
@@ -110,7 +110,7 @@ def check(kind: pa.DataType, column: DataColumn) -> None:
 
 
 def check_numbers(column: DataColumn) -> None:
-    """Refuse a category whose values a floating number may confuse: one missing cell makes whole numbers floating.
+    """Refuse a category whose cells floating numbers may confuse: one missing cell makes whole numbers floating.
 
     For columns of numbers, and of cells of any type: such a column is one of numbers but for a cell, and a refusal that
     depended on it would tell of that cell. So would one that names the type, whole or floating.
@@ -123,7 +123,7 @@ def check_numbers(column: DataColumn) -> None:
 
 
 def read(array: Any, column: DataColumn) -> NDArray[Any]:
-    """One number for each cell: the number, the truth, or the place among the values (-1: not listed); NaN: nothing."""
+    """Read cells, one number each: number, truth, or place among the values (-1: not listed); NaN: nothing."""
     check(array.type, column)
     array = _stored(array)
     kind = array.type
@@ -141,14 +141,14 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
 
 
 def _stored(array: Any) -> Any:
-    """The same cells without what Arrow puts around them: an extension, lengths of runs."""
+    """Cells without what Arrow puts around them: an extension, lengths of runs."""
     if isinstance(array, pa.ExtensionArray):
         return _stored(array.storage)
     return compute().run_end_decode(array) if types.is_run_end_encoded(array.type) else array
 
 
 def decoded(array: Any) -> Any:
-    """The same cells without a dictionary, in the type that they are stored in."""
+    """Cells without a dictionary, in the Arrow type that they are stored in."""
     array = _stored(array)
     if not types.is_dictionary(array.type):
         return array
@@ -159,14 +159,14 @@ def decoded(array: Any) -> Any:
 
 
 def filtered(array: Any, kept: Any) -> Any:
-    """The cells where ``kept`` is true."""
+    """The cells of a column where ``kept`` is true."""
     if types.is_string_view(array.type) or types.is_binary_view(array.type):  # pyarrow cannot filter these
         array = array.cast(pa.large_binary())
     return array.filter(kept)
 
 
 def as_text(array: Any) -> Any:
-    """Whole numbers or texts as texts; bytes that are no UTF-8 are replaced, for a file of them could not be read."""
+    """Cells of whole numbers or texts as texts; bytes that are no UTF-8 are replaced: no file of them could be read."""
     plain = decoded(array)
     if not is_text(plain.type):
         return plain.cast(pa.string())
@@ -175,7 +175,7 @@ def as_text(array: Any) -> Any:
 
 
 def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
-    """The same cells in a type that keeps what cells of all these types mean: doubles, or texts if one is of texts."""
+    """Cells in an Arrow type that keeps what cells of all these types mean: doubles, or texts if one is of texts."""
     texts = any(is_text(kind) or types.is_fixed_size_binary(kind) for kind in kinds)
     if types.is_null(array.type):
         return pa.nulls(len(array), pa.large_binary() if texts else pa.float64())
@@ -187,7 +187,7 @@ def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
 
 
 def number_text(cell: Any) -> str | None:
-    """A number as the text that means the same: whole ones without a point, others as a double; None if it is none.
+    """A number cell as the text of the same meaning: whole ones without a point, others as doubles; None if none.
 
     A complex number is the real one that it equals, or none.
     """
@@ -203,13 +203,13 @@ def number_text(cell: Any) -> str | None:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type holds texts or bytes."""
+    """Whether cells of an Arrow type are texts or bytes."""
     binary = (types.is_binary, types.is_large_binary, types.is_binary_view)
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view, *binary))
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a type holds numbers."""
+    """Whether cells of an Arrow type are numbers."""
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
@@ -234,7 +234,7 @@ def _category_from_numbers(array: Any, column: DataColumn) -> Floats:
 
 
 def _real_from_text(text: Any, _: DataColumn) -> Floats:
-    """Numbers as people write them. The quick way and the careful one agree on every cell."""
+    """Read text cells as numbers, as people write them. The quick way and the careful one agree on every cell."""
     for careful in (False, True):
         try:
             cells = _only_numbers(text) if careful else text
@@ -245,7 +245,7 @@ def _real_from_text(text: Any, _: DataColumn) -> Floats:
 
 
 def _only_numbers(text: Any) -> Any:
-    """What writes a number, trimmed; 1 and 0 for what spells a truth; nothing for anything else."""
+    """Text cells that write a number, trimmed; 1 and 0 for those that spell a truth; nothing for any others."""
     trimmed = compute().ascii_trim_whitespace(text)
     numbers = compute().if_else(compute().match_substring_regex(trimmed, _NUMBER), trimmed, None)
     for word, digit in (("true", "1"), ("false", "0")):
@@ -269,7 +269,7 @@ def _category_from_text(text: Any, column: DataColumn) -> Floats:
 def _by_number(
     found: Floats, unknown: NDArray[np.bool_], text: Any, codes: dict[float, int], column: DataColumn
 ) -> Floats:
-    """What was found, and for texts that are not known as such what is known of the numbers that they write."""
+    """Codes found for text cells and, where a text is not listed as such, the code of the number that it writes."""
     if unknown.any():
         numbers = _real_from_text(text.filter(pa.array(unknown)), column) + 0.0  # -0.0 is 0
         listed = _look_up(pa.array(numbers, from_pandas=True), codes, pa.float64(), math.nan)
@@ -278,7 +278,7 @@ def _by_number(
 
 
 def _numbers(column: DataColumn) -> dict[float, int]:
-    """The listed values that are written as numbers, as numbers; refuses two that are the same one."""
+    """The listed values of a category that cells may write as numbers; refuses two that are the same number."""
     assert isinstance(column, Category)
     found: dict[float, int] = {}
     for code, value in enumerate(column.values):
@@ -295,7 +295,7 @@ def _numbers(column: DataColumn) -> dict[float, int]:
 
 
 def _number(text: str) -> float | None:
-    """The number that a text writes as programs do, whole, floating or a truth; None if it is not such a text."""
+    """The number that a cell's text writes as programs do, whole, floating or a truth; None for any other text."""
     if text.lower() in ("true", "false"):
         return float(text.lower() == "true")
     try:
@@ -307,7 +307,7 @@ def _number(text: str) -> float | None:
 
 
 def _look_up(array: Any, codes: Mapping[Any, int], kind: pa.DataType, other: float) -> Floats:
-    """The code of each cell, ``other`` where it has none, NaN where there is no cell."""
+    """The code of each cell among listed values, ``other`` where it has none, NaN where there is no cell."""
     found = compute().index_in(array, value_set=pa.array(list(codes), kind)).fill_null(len(codes)).to_numpy()
     looked_up: Floats = np.array([*codes.values(), other], float)[found]
     looked_up[compute().is_null(array).to_numpy(zero_copy_only=False)] = math.nan

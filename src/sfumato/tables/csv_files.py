@@ -31,7 +31,7 @@ _QUOTED = re.compile(rb'(?:^|(?<=,))"[^"]*"(?=[,\r\n])', re.MULTILINE)
 
 
 def guess(path: Path) -> pa.Schema:
-    """Names and types as the beginning of the file suggests."""
+    """Names and types of columns as the beginning of a CSV file suggests."""
     for size in (_PIECE, _BLOCK):
         try:
             with pv.open_csv(_with_line(path), pv.ReadOptions(block_size=size), _parsing(empty_rows=False)) as reader:
@@ -43,7 +43,7 @@ def guess(path: Path) -> pa.Schema:
 
 
 def read(path: Path, columns: Sequence[str], reals: Mapping[str, Real], width: int) -> Batches:
-    """The named columns of a file that is ``width`` columns wide, those in ``reals`` as numbers, others as texts.
+    """Read named columns of a CSV file, ``width`` columns wide: those in ``reals`` as numbers, others as texts.
 
     A cell that is no number is null or NaN. Memory is bounded whatever the number of rows.
     """
@@ -61,7 +61,7 @@ def _parsing(*, empty_rows: bool) -> pv.ParseOptions:
 
 
 def _with_line(path: Path) -> Any:
-    """The file, or what it holds with the newline that a header alone may lack: Arrow wants one."""
+    """A CSV file, or its bytes with the newline that a header alone may lack: Arrow wants one."""
     with path.open("rb") as file:
         start = file.read(1 << 16)
     lone = start.strip() and len(start) < 1 << 16 and b"\n" not in start and b"\r" not in start
@@ -69,7 +69,7 @@ def _with_line(path: Path) -> Any:
 
 
 def _certain(lines: bytes) -> bool:
-    """Whether every quote in these lines opens or closes a cell: then they end with a row, if they begin with one.
+    """Whether every quote in these CSV lines opens or closes a cell: then they end with a row, if they begin with one.
 
     By induction: the first quote opens a cell, as it stands where one begins; the cell ends at the next, as there is
     no other within it and a separator behind it; and so on.
@@ -111,7 +111,7 @@ class _Joined:
         self._start, self._file, self._ended = start, file, False
 
     def read(self, size: int) -> bytes:
-        """The next bytes, with a line end after the last ones.
+        """The next bytes of the CSV file, with a line end after the last ones.
 
         A line end of two characters is never torn: Arrow would drop the second, within quotes too.
         """
@@ -124,7 +124,7 @@ class _Joined:
         return taken
 
     def close(self) -> None:
-        """Left to whoever opened it."""
+        """Does nothing: closing the CSV file is left to whoever opened it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class _Reading:
         return cls(quick, careful, _parsing(empty_rows=empty_rows), tuple(reals.get(name) for name in columns))
 
     def piece(self, header: bytes, lines: bytes) -> list[pa.RecordBatch]:
-        """The rows of a piece of a file; below its header, a mark of byte order in a cell is not taken for one."""
+        """The rows of a piece of a CSV file; below its header, a mark of byte order in a cell is not taken for one."""
         content = header + lines
         options = pv.ReadOptions(use_threads=False, block_size=len(content) + 1)
         try:
@@ -163,7 +163,7 @@ class _Reading:
         return [self._numbers(batch) for batch in texts.to_batches()]
 
     def stream(self, file: _Joined) -> Batches:
-        """The rows of a file, one block after the other."""
+        """The rows of a CSV file, one block after the other."""
         with pv.open_csv(file, pv.ReadOptions(block_size=_BLOCK), self.parsing, self.careful) as reader:
             for batch in reader:
                 yield self._numbers(batch)

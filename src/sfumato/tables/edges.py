@@ -97,12 +97,12 @@ class Graph:
 
     @property
     def weights(self) -> Floats:
-        """The weights, in (0, 1]."""
+        """The weights of the edges, in (0, 1]."""
         return np.asarray(self.steps * 2.0**-INPUT_BITS)
 
     @property
     def codes(self) -> Integers:
-        """One whole number for each pair, in increasing order."""
+        """One whole number for each pair of vertices, in increasing order."""
         return _code(self.first, self.second)
 
 
@@ -187,7 +187,7 @@ def _open_adjacency(matrix: Any, progress: Progress) -> EdgeRows:
 
 
 def _open_networkx(graph: Any, progress: Progress) -> EdgeRows:
-    """By what it can do, so that networkx need not be here. Weights that are no numbers count as 0.
+    """Edges of a networkx graph, by what it can do, without its import. Weights that are no numbers count as 0.
 
     Such a graph knows the vertices that its edges name, so which there are is data, and the manifest says so. Vertices
     that are whole numbers keep them; others are numbered in the order of their names.
@@ -258,7 +258,7 @@ _NOTHING: Weighted = np.empty(0, np.int64), np.empty(0, np.int32)
 
 
 def _clean(block: Floats, limit: int) -> tuple[Weighted, int]:
-    """Pairs with their weights in steps, and the largest id of a line that counts; loops and bad ids are dropped."""
+    """Edges as pairs with weights in steps, and the largest id of a line that counts; loops and bad ids are dropped."""
     ends, weight = block[:2], block[2:]
     valid = ((ends >= 0) & (ends < limit) & (np.floor(ends) == ends)).all(axis=0)  # false for NaN
     u, v = ends[:, valid].astype(np.int64)
@@ -277,7 +277,7 @@ def _code(first: NDArray[Any], second: NDArray[Any]) -> Integers:
 
 
 def _combined(parts: list[Weighted]) -> Weighted:
-    """Each pair once, in order, with the largest of its weights."""
+    """Each pair of vertices once, in order, with the largest weight of its edges."""
     codes, steps = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     if codes.size == 0:
         return codes, steps

@@ -29,7 +29,7 @@ class Labelled:
 
     @classmethod
     def of(cls, schema: Schema, label: str | None, kind: Kind) -> Self:
-        """Find the column and refuse what it cannot be."""
+        """Find the column to predict, and refuse what it cannot be."""
         check.one_of(("values", "classes"), kind=kind)
         if label is None:
             return cls(schema, None, kind)
@@ -104,7 +104,7 @@ class Labelled:
         return np.asarray(np.where(cells.any(axis=0), cells.argmax(axis=0), -1), np.int64)
 
     def decoded(self, codes: NDArray[np.int64]) -> NDArray[np.generic]:
-        """Classes by their places."""
+        """Classes of the label by their places."""
         values = self.classes
         if all(isinstance(v, bool) for v in values):
             return np.asarray(codes == 1)

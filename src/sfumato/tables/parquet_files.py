@@ -40,7 +40,7 @@ class Part:
 
     @classmethod
     def of(cls, path: Path) -> tuple["Part", pa.Schema]:
-        """A file with its names and types."""
+        """A Parquet file with its names and types."""
         written = _written(path)
         with pq.ParquetFile(path) as file:
             return cls(path, file.metadata.num_rows, written), file.schema_arrow
@@ -70,7 +70,7 @@ def _written(path: Path) -> tuple[int, int]:
 
 
 def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: list[int]) -> Batches:
-    """Batches of row groups; small ones are read whole, which is faster, and large ones streamed."""
+    """Batches of row groups of a Parquet file; small ones are read whole, which is faster, and large ones streamed."""
     for group in groups:
         stored = file.metadata.row_group(group)
         if stored.total_byte_size <= _SMALL_GROUP and stored.num_rows * len(columns) * 8 <= _SMALL_UNPACKED:
@@ -82,7 +82,7 @@ def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: l
 
 
 def _whole(file: pq.ParquetFile, columns: tuple[str, ...], group: int) -> pa.Table:
-    """A row group, a few columns at a time, so that the space where their pages are unpacked is used again at once."""
+    """A Parquet row group, a few columns at a time, so that the space where pages are unpacked is soon used again."""
     size = max(1, file.metadata.row_group(group).total_byte_size)
     together = max(1, _DECODED * file.metadata.num_columns // size)
     read: list[pa.ChunkedArray] = []

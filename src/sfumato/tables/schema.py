@@ -243,7 +243,7 @@ class Schema:
 
 
 def _lengths(weighted: Floats, norm: str) -> Floats:
-    """The length of each row, summed column by column.
+    """The length of each encoded row, which a schema clips to its norm, summed column by column.
 
     So a row's length is the same to the bit whatever stands beside it in its block (NumPy's own sums depend on shape):
     where the number of rows is protected, a record that comes or goes may shift others to other blocks.
@@ -255,12 +255,12 @@ def _lengths(weighted: Floats, norm: str) -> Floats:
 
 
 def missing_values(columns: Sequence[Real]) -> Floats:
-    """What NaN means in each of these columns."""
+    """What NaN stands for, as the schema declares, in each of these real columns."""
     return np.array([c.low if c.missing is None else c.missing for c in columns])
 
 
 def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where the wanted columns are among the names of a table; refuses what is absent or there more than once."""
+    """Where columns of a schema are among the names of a table; refuses what is absent or there more than once."""
     place, count = {name: i for i, name in enumerate(names)}, Counter(names)
     absent = [name for name in wanted if name not in place]
     if absent:
@@ -312,7 +312,7 @@ def _toml_lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def toml_value(value: object) -> str:
-    """A value in TOML; JSON's way of writing texts, whole numbers and booleans is valid TOML but for one character."""
+    """A value in a schema's TOML; JSON's texts, whole numbers and booleans are valid TOML but for one character."""
     if isinstance(value, list):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

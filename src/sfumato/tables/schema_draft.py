@@ -31,14 +31,14 @@ _DRAFT_HEAD = """\
 
 
 def draft(names_and_types: pa.Schema) -> str:
-    """A TOML text to complete, from names and types only; it cannot be read before bounds and values are filled in."""
+    """A draft of a schema in TOML, from names and types only; unreadable before bounds and values are filled in."""
     if not isinstance(names_and_types, pa.Schema):
         raise SchemaError("a draft is made from a pyarrow.Schema, which holds names and types but no values")
     return "\n".join([_DRAFT_HEAD, *(_draft_column(field) for field in names_and_types)])
 
 
 def bounded_by_data(names_and_types: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> Schema:
-    """A schema whose bounds and categories are read off the data.
+    """A draft of a schema whose bounds and categories are read off the data.
 
     NOT PRIVATE: its bounds are cells of the data, in the clear. It says so of itself (``bounds_from_data``), and so
     does the manifest of every release made with it.
@@ -54,7 +54,7 @@ def bounded_by_data(names_and_types: pa.Schema, blocks: Iterable[pa.RecordBatch]
 
 
 def _seen(column: Any, kind: str) -> set[Any]:
-    """What a block adds: the extremes of numbers, the distinct texts of categories, nothing of flags."""
+    """What a block adds to a drafted schema: extremes of numbers, distinct texts of categories, nothing of flags."""
     if kind == "flag":
         return set()
     if kind == "category":
@@ -96,7 +96,7 @@ class Misfit:
 
 
 def compare(schema: Schema, blocks: Iterable[pa.RecordBatch]) -> list[Misfit]:
-    """What of the data does not fit the schema.
+    """Check of data against a drafted schema: what of the data does not fit.
 
     NOT PRIVATE: the counts are exact counts of private cells. They are for the data's owner alone; never publish them,
     and never let them move a bound.

@@ -90,7 +90,7 @@ class Source:
 
 
 def open_table(data: Any, schema: Schema | None = None) -> Source:
-    """Open a path (.csv, .parquet or a folder of .parquet files) or an object in memory.
+    """Open a table: a path (.csv, .parquet or a folder of .parquet files) or an object in memory.
 
     In memory: pyarrow tables and batches, pandas and polars frames, two-dimensional NumPy arrays, SciPy sparse
     matrices, and whatever has ``__arrow_c_stream__``. The columns of arrays and matrices are those of the schema in
@@ -119,13 +119,13 @@ def open_table(data: Any, schema: Schema | None = None) -> Source:
 
 
 def _wide_columns(data: Any) -> frozenset[str]:
-    """Columns of a polars frame whose whole numbers Arrow has no type for; one large cell is enough to make one."""
+    """Columns of a polars source whose whole numbers Arrow has no type for; one large cell is enough to make one."""
     kinds = getattr(data, "schema", None) if type(data).__module__.startswith("polars.") else None
     return frozenset(name for name, kind in (kinds or {}).items() if str(kind) in ("Int128", "UInt128"))
 
 
 def part_of(table: Source, column: str, value: str) -> Source:
-    """The rows of a table whose (public) value in a column, as text, is this one."""
+    """A source of the rows of a table whose (public) value in a column, as text, is this one."""
     check_labels(table, column, "the column", "parts go by texts or whole numbers")
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
@@ -148,7 +148,7 @@ def check_labels(table: Source, name: str, what: str, rule: str) -> None:
 
 
 def reblock(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
-    """The same rows in batches of exactly ``rows`` rows, the last one shorter; holds no more than one block."""
+    """Rows of a source in batches of exactly ``rows`` rows, the last one shorter; holds no more than one block."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -173,7 +173,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _one_array(parts: Sequence[pa.Array]) -> pa.Array:
-    """Parts joined, in one type that keeps what each cell means, for files of a folder may differ in types.
+    """Parts of a source's column joined, in one type that keeps what each cell means: files may differ in types.
 
     Dictionaries are decoded first, for a joint one may outgrow its indices, depending on the cells.
     """
@@ -184,7 +184,7 @@ def _one_array(parts: Sequence[pa.Array]) -> pa.Array:
 
 
 def _attempt(action: Callable[[], Result], complaint: str) -> Result:
-    """The action's result, or a SchemaError that has forgotten what pyarrow said, for it may quote cells."""
+    """Result of opening or reading a source, or a SchemaError without pyarrow's words, for they may quote cells."""
     try:
         return action()
     except SchemaError:  # which is ours, and a ValueError
@@ -218,7 +218,7 @@ def _open_path(path: Path, schema: Schema | None) -> Source:
 
 
 def _open_parquet(paths: list[Path], source: str) -> Source:
-    """Files with the same names of columns. Their types may differ: a missing cell is enough to change one."""
+    """A source of Parquet files with the same columns. Types may differ: a missing cell is enough to change one."""
     parts, kinds = [], dict[pa.Schema, None]()
     for path in paths:
         part, schema = _attempt(lambda p=path: Part.of(p), f"{path}: not a Parquet file that can be read")  # type: ignore[misc]
@@ -230,7 +230,7 @@ def _open_parquet(paths: list[Path], source: str) -> Source:
 
 
 def _of_parts(parts: list[Part], kinds: tuple[pa.Schema, ...], source: str, start: int, stop: int) -> Source:
-    """The rows of Parquet files, in order, from ``start`` to before ``stop``."""
+    """Rows of a source of Parquet files, in order, from ``start`` to before ``stop``."""
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         before = 0
@@ -286,7 +286,7 @@ def _open_pandas(frame: Any) -> Source:
 
 
 def _pandas_type(frame: Any, place: int, dtype: Any) -> pa.DataType | None:
-    """The Arrow type of a column, from its dtype alone; None for cells that have to be taken one by one."""
+    """The Arrow type of a pandas source's column, from its dtype alone; None if cells are taken one by one."""
     if isinstance(dtype, np.dtype):
         return pa.from_numpy_dtype(dtype.newbyteorder("=")) if dtype.kind in "biufMm" and dtype.itemsize <= 8 else None
     try:
@@ -306,12 +306,12 @@ def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
 
 
 def _texts(values: list[Any]) -> pa.Array:
-    """Cells of any type as text, each by itself: no cell, however odd, changes how another is read."""
+    """Cells of a source's object column as text, each by itself: no odd cell changes how another is read."""
     return pa.array([_text(value) for value in values], pa.large_string())
 
 
 def _text(cell: Any) -> str | None:
-    """One cell as text, None if there is nothing in it. Never raises."""
+    """A cell of a source's object column as text, None if there is nothing in it. Never raises."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(cell, (bytes, bytearray, memoryview)):
@@ -355,7 +355,7 @@ def _open_matrix(matrix: Any, schema: Schema | None) -> Source:
 
 
 def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
-    """Columns of a block as Arrow arrays, transposed once."""
+    """Columns of a block of a NumPy or SciPy source as Arrow arrays, transposed once."""
     if block.dtype.kind not in "biuf" or block.dtype.itemsize > 8:
         return [_texts(block[:, p].tolist()) for p in places]  # a masked cell becomes None
     values = np.ascontiguousarray(np.ma.getdata(block).T, block.dtype.newbyteorder("="))
