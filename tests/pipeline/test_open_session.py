@@ -21,7 +21,7 @@ from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.intervals.additive_noise import counted
 from sfumato.intervals.estimate import Estimate
 from sfumato.ledger.ledger import Ledger
-from sfumato.pipeline.open_session import _estimate, remaining
+from sfumato.pipeline.open_session import _estimate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
@@ -173,7 +173,7 @@ def test_a_whole_session_that_is_killed_is_spent_and_the_ledger_shows_it_as_draw
     assert states(ledger) == ["drawn"]
     with pytest.raises(LedgerError, match="is drawn, so it cannot be voided"):
         ledger.void(2, "it was killed")
-    assert remaining(ledger.dataset("people")) == 8.0
+    assert ledger.dataset("people").remaining_under_every_cap() == 8.0
 
 
 def in_a_fork(function):

@@ -14,11 +14,10 @@ from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
 from sfumato.fileformat.reader import digest
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.reservation import Reservation
-from sfumato.pipeline import session
-from sfumato.pipeline.open_session import remaining
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.queries.parser import parse
+from sfumato.queries.predicates import count
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.columns import Flag, Real
 from sfumato.tables.schema import Schema
@@ -102,7 +101,7 @@ def test_counts_do_not_depend_on_blocks_or_threads(monkeypatch):
     found = []
     for size, threads in ((1 << 16, 1), (64, 3), (7 * 64, 2)):
         monkeypatch.setattr("sfumato.tables.blocks._MOST_ROWS", size)
-        found.append(session.count(table_rows(table, SCHEMA, threads=threads), SCHEMA, predicates).tolist())
+        found.append(count(table_rows(table, SCHEMA, threads=threads), SCHEMA, predicates).tolist())
     assert found == [[OLD_SMOKERS, 3000, 3000]] * 3
 
 
@@ -139,7 +138,7 @@ def test_noise_is_a_function_of_key_question_scale_and_count(ledger, monkeypatch
 
     def noises(data, query, epsilon=0.01):
         table = open_table(data)
-        truth = session.count(table_rows(table, SCHEMA), SCHEMA, [parse(query, SCHEMA)])[0]
+        truth = count(table_rows(table, SCHEMA), SCHEMA, [parse(query, SCHEMA)])[0]
         return opened(ledger, data).ask(query, epsilon=epsilon).value - truth
 
     first = noises(TABLE, "age < 200")
@@ -157,7 +156,7 @@ QUERIES = ["true", "smoker", "age >= 40", 'city != "Bern"', 'not smoker and age 
 def counts_of(rows):
     table = pa.table({k: [r[k] for r in rows] for k in ("age", "smoker", "city")}, schema=NARROW)
     predicates = [parse(q, SCHEMA) for q in QUERIES]
-    return session.count(table_rows(open_table(table), SCHEMA), SCHEMA, predicates)[:-1]
+    return count(table_rows(open_table(table), SCHEMA), SCHEMA, predicates)[:-1]
 
 
 NARROW = pa.schema({"age": pa.float64(), "smoker": pa.bool_(), "city": pa.string()})
@@ -442,4 +441,4 @@ def test_a_session_killed_at_any_step_goes_on_with_the_true_remaining_budget(tmp
     for release in ledger.dataset("people").releases:
         if release.state == "reserved":
             ledger.void(release.number, "the process was killed before it drew")
-    assert remaining(ledger.dataset("people")) == 7.0  # two that drew and the last are spent
+    assert ledger.dataset("people").remaining_under_every_cap() == 7.0  # two that drew and the last are spent

@@ -164,10 +164,9 @@ def _tell(
     options: Any, session: "Session", facts: list[dict[str, Any]], lines: list[str], record: dict[str, Any] | None
 ) -> None:
     """Answers, then the budget as the ledger states it."""
-    from sfumato.pipeline.open_session import remaining
-
     dataset = session.account.dataset
-    spent, left = [dataset.total(place).epsilon for place in range(len(dataset.caps))], remaining(dataset)
+    spent = [dataset.total(place).epsilon for place in range(len(dataset.caps))]
+    left = dataset.remaining_under_every_cap()
     told = "; ".join(f"{e:.4g} of {cap.describe()}" for e, cap in zip(spent, dataset.caps, strict=True))
     line = f"{dataset.name}: spent {told}. Left: epsilon {left:g} (pure)."
     budget = {"dataset": dataset.name, "spent": [finite(e) for e in spent], "remaining": left}

@@ -30,7 +30,7 @@ from sfumato.tables.blocks import (
     usual_threads,
 )
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Source, check_labels
+from sfumato.tables.sources import Source, check_public_column
 
 Result = TypeVar("Result")
 Announce: TypeAlias = Callable[[], None]
@@ -150,7 +150,7 @@ class Ids:
         if schema.id_column is None or table.description in ("numpy array", "sparse matrix"):
             return None
         name = schema.id_column.name
-        check_labels(table, name, "the id column", "ids are texts or whole numbers")
+        check_public_column(table, name, "the id column", "ids are texts or whole numbers")
         return cls(table, name)
 
     def within(self, start: int, stop: int) -> "Ids":

@@ -90,6 +90,10 @@ class Dataset:
 
         return promise.epsilon if room(promise.epsilon) else largest_epsilon(room, promise.epsilon)
 
+    def remaining_under_every_cap(self) -> float:
+        """The largest epsilon that one more pure release of the whole could have under every cap, rounded down."""
+        return min(self.remaining(place) for place in range(len(self.caps)))
+
 
 @dataclass(frozen=True, slots=True)
 class Quote:

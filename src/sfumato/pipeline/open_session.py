@@ -5,7 +5,6 @@ and the ledger shows its reservation as drawn. Closed, it is committed with a di
 has answered is public and may be used for ever, its histogram included.
 """
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -57,12 +56,7 @@ class Answer:
     @property
     def remaining(self) -> float:
         """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
-        return remaining(self.dataset)
-
-
-def remaining(dataset: Dataset) -> float:
-    """The largest epsilon that one more pure release can have under every cap, rounded down."""
-    return min(dataset.remaining(place) for place in range(len(dataset.caps)))
+        return self.dataset.remaining_under_every_cap()
 
 
 def sealed(guarantee: Guarantee, mechanism: Facts, answers: Sequence[tuple[str, float]], charge: Reservation) -> Facts:
@@ -80,11 +74,6 @@ def sealed(guarantee: Guarantee, mechanism: Facts, answers: Sequence[tuple[str, 
         "randomness": RANDOMNESS,
     }
     return body | {"digest": digest(body)}
-
-
-def fingerprint(histogram: SyntheticHistogram) -> str:
-    """SHA-256 of the weights of a histogram."""
-    return hashlib.sha256(np.ascontiguousarray(histogram.weights, "<f8").tobytes()).hexdigest()
 
 
 class Opened(Live):
@@ -146,7 +135,7 @@ class Opened(Live):
             if self.record is None:
                 facts: Facts = {"name": type(self._mechanism).__name__, "rows": self._mechanism.rows}
                 if self.histogram is not None:
-                    facts |= {"histogram": fingerprint(self.histogram)}
+                    facts |= {"histogram": self.histogram.digest}
                 record = sealed(self.guarantee, facts, self._told, self.charge)
                 self.charge.commit(record)
                 self.record = record

@@ -21,7 +21,6 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.answering.base import PreparedAnswers, check_counts, count_move
@@ -36,9 +35,9 @@ from sfumato.intervals import additive_noise
 from sfumato.ledger.ledger import schema_text
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Quote, Request
-from sfumato.numerics.types import Bools, Integers
+from sfumato.numerics.types import Integers
 from sfumato.pipeline.charging import charged
-from sfumato.pipeline.open_session import Answer, Opened, fingerprint, remaining, sealed
+from sfumato.pipeline.open_session import Answer, Opened, sealed
 from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, source_of, table_of
 from sfumato.privacy import composition
 from sfumato.privacy.calibration import Family, calibrate
@@ -47,7 +46,7 @@ from sfumato.privacy.losses import Composed, Laplace, Loss
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.queries.parser import parse
-from sfumato.queries.predicates import Predicate
+from sfumato.queries.predicates import Predicate, count
 from sfumato.randomness import noise
 from sfumato.randomness.private_selection import laplace_scale
 from sfumato.randomness.secret import Secret
@@ -97,7 +96,7 @@ class Session:
     @property
     def remaining(self) -> float:
         """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
-        return remaining(self.account.dataset)
+        return self.account.dataset.remaining_under_every_cap()
 
     def ask(self, query: str, *, epsilon: float) -> Answer:
         """The answer to one question, at this epsilon."""
@@ -229,7 +228,7 @@ class Session:
             secret = Secret.fresh().announced(charge.draw)
             made = prepared.run(self._rows(domain.schema), level, secret).histogram
             answers = [(p.text, made.answer(domain.mask(p))) for p in predicates]
-            facts = {"name": "MWEM", "rounds": recipe.rounds, "histogram": fingerprint(made)}
+            facts = {"name": "MWEM", "rounds": recipe.rounds, "histogram": made.digest}
             record = sealed(prepared.guarantee, facts, answers, charge)
             charge.commit(record)
         return made, record
@@ -319,16 +318,6 @@ def _for_each(count: int) -> Iterator[None]:
         if count > 1:
             error.args = (f"{error} for all {count:,} questions together, {each:g} for each",)
         raise
-
-
-def count(rows: Rows, schema: Schema, predicates: Sequence[Predicate]) -> Integers:
-    """For how many rows each predicate holds, and how many there are: exact, and the same on every engine."""
-    tests: list[Callable[[NDArray[np.float64]], Bools]] = [predicate.test(schema) for predicate in predicates]
-
-    def of_block(_: int, block: NDArray[np.float64]) -> Integers:
-        return np.array([*(np.count_nonzero(test(block)) for test in tests), block.shape[1]], np.int64)
-
-    return rows.sum(of_block)
 
 
 def _needed(schema: Schema, predicates: Sequence[Predicate]) -> Schema:

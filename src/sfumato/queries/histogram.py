@@ -3,6 +3,7 @@
 Guarantee: everything here is post-processing of what was published; it costs no privacy.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,11 @@ class SyntheticHistogram:
     def rows(self) -> float:
         """The number of rows that the weights stand for."""
         return float(self.weights.sum())
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the weights of the histogram."""
+        return hashlib.sha256(np.ascontiguousarray(self.weights, "<f8").tobytes()).hexdigest()
 
     def answer(self, query: ArrayLike) -> float:
         """The estimated number of rows in the cells that are true."""

@@ -7,13 +7,14 @@ raises an error. A category cell that is none of the listed values equals none o
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from sfumato.numerics.types import Bools, Floats
+from sfumato.numerics.types import Bools, Floats, Integers
+from sfumato.tables.blocks import Rows
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 
@@ -124,6 +125,16 @@ class Predicate:
     def combine(self, of_leaf: Callable[[Leaf], Bools], size: int) -> Bools:
         """Whether it holds in each of ``size`` places, from where its comparisons hold."""
         return _combined(self.root, of_leaf, size)
+
+
+def count(rows: Rows, schema: Schema, predicates: Sequence[Predicate]) -> Integers:
+    """For how many rows each predicate holds, and how many there are: exact, and the same on every engine."""
+    tests = [predicate.test(schema) for predicate in predicates]
+
+    def of_block(_: int, block: Floats) -> Integers:
+        return np.array([*(np.count_nonzero(test(block)) for test in tests), block.shape[1]], np.int64)
+
+    return rows.sum(of_block)
 
 
 def _leaves(node: Node) -> Iterator[Leaf]:

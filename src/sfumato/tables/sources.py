@@ -126,7 +126,7 @@ def _wide_columns(data: Any) -> frozenset[str]:
 
 def part_of(table: Source, column: str, value: str) -> Source:
     """A source of the rows of a table whose (public) value in a column, as text, is this one."""
-    check_labels(table, column, "the column", "parts go by texts or whole numbers")
+    check_public_column(table, column, "the column", "parts go by texts or whole numbers")
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         wanted = list(dict.fromkeys((*columns, column)))
@@ -138,8 +138,8 @@ def part_of(table: Source, column: str, value: str) -> Source:
     return Source(table.schema, None, f"part of {table.description}", read, kinds=table.kinds, untyped=table.untyped)
 
 
-def check_labels(table: Source, name: str, what: str, rule: str) -> None:
-    """Refuse a public column of labels that is absent, or neither of texts nor of whole numbers."""
+def check_public_column(table: Source, name: str, what: str, rule: str) -> None:
+    """Refuse a source whose public column, of ids or parts, is absent, or neither of texts nor of whole numbers."""
     positions(table.schema.names, [name])
     for kind in table.types_of(name):
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
