@@ -206,7 +206,7 @@ class Numbers:
         return cls(path, file, form, int(file.metadata.num_rows), size)
 
     def column(self, name: str) -> NDArray[Any]:
-        """Read a column of numbers, as many as there are rows, looked at where they are.
+        """Read a column of published numbers, as many as there are rows, looked at where they are.
 
         Not by ``to_numpy``, which imports pandas if it is there, and that takes longer than loading a release.
         """
@@ -219,7 +219,7 @@ class Numbers:
         return np.from_dlpack(found)
 
     def texts(self, name: str, most: int) -> pa.Array:
-        """Read a column of texts, as many as there are rows, of at most so many bytes together.
+        """Read a column of texts of a release, as many as there are rows, of at most so many bytes together.
 
         They are unpacked a few at a time: one that is written once can be meant by every row.
         """

@@ -50,12 +50,12 @@ class Answer:
 
     @property
     def value(self) -> float:
-        """The noisy count: unbiased, so below zero at times."""
+        """The noisy count of a session's answer: unbiased, so below zero at times."""
         return float(self.estimate.value)
 
     @property
     def remaining(self) -> float:
-        """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
+        """The largest epsilon that one more pure answer of a session can have, as ``sfumato ledger show`` says."""
         return self.dataset.remaining_under_every_cap()
 
 
@@ -112,7 +112,7 @@ class Opened(Live):
         return self._mechanism.histogram
 
     def ask(self, query: str) -> Estimate:
-        """The answer to one question, at no further cost.
+        """The answer of an open session to one question, at no further cost.
 
         Raises ExhaustedError when nothing more can be promised. Where the answer comes from what was known before, its
         interval rests on a comparison that found no large difference, and there is no standard error: it is NaN.

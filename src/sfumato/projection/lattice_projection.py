@@ -32,22 +32,22 @@ class Named(Protocol):
 
     @property
     def family(self) -> str:
-        """The family of the projection, or ``principal``."""
+        """The family of a projection on the lattice, or ``principal``."""
         ...
 
     @property
     def dim_in(self) -> int:
-        """The number of input columns of the projection."""
+        """The number of input columns of a projection on the lattice."""
         ...
 
     @property
     def dim_out(self) -> int:
-        """The number of output columns of the projection."""
+        """The number of output columns of a projection on the lattice."""
         ...
 
     @property
     def sparsity(self) -> int | None:
-        """How many entries of a row of the projection are not zero, where the family says so."""
+        """How many entries of a row of a lattice projection are not zero, where the family says so."""
         ...
 
 

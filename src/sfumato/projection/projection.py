@@ -107,16 +107,16 @@ class Given:
 
     @property
     def dim_in(self) -> int:
-        """The number of input columns of the given matrix."""
+        """The number of input columns of the given projection."""
         return int(self.values.shape[0])
 
     @property
     def dim_out(self) -> int:
-        """The number of output columns of the given matrix."""
+        """The number of output columns of the given projection."""
         return int(self.values.shape[1])
 
     def on_lattice(self, ranges: ArrayLike, *, input_bits: int, projection_bits: int) -> LatticeProjection:
-        """The integer form of the given matrix, as of a projection that is drawn."""
+        """The integer form of the given projection, as of one that is drawn."""
         return on_lattice(self, Drawn(self.values, 1.0), ranges, input_bits, projection_bits)
 
 

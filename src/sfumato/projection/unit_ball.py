@@ -105,12 +105,12 @@ class Frame:
 
     @property
     def top(self) -> int:
-        """What no row's length within the ball exceeds, in steps."""
+        """What the length of no row within the unit ball exceeds, in steps."""
         return 1 << self.bits
 
     @property
     def one(self) -> float:
-        """What length 1 is in steps: ``top`` less room for rounding, half a step per column and a little more."""
+        """Radius 1 of the ball in steps: ``top`` less room for rounding, half a step per column and a little more."""
         return _one(self.top, self.dim)
 
     def place(self, block: Floats) -> Floats:
@@ -168,7 +168,7 @@ class Turned:
 
     @classmethod
     def of(cls, matrix: Floats, frame: Frame) -> Self:
-        """Round an orthonormal (dim, p) matrix to integers, for the rows of a frame."""
+        """Round an orthonormal (dim, p) projection to integers, for rows of a frame of the unit ball."""
         peak = float(np.abs(matrix).max())
         bits = min(lattice.PROJECTION_BITS, lattice.EXACT_BITS - frame.bits - (frame.dim - 1).bit_length())
         lattice.check_exact(input_bits=frame.bits, projection_bits=bits, terms=frame.dim)
@@ -177,17 +177,17 @@ class Turned:
 
     @property
     def dim(self) -> int:
-        """The number of numbers a row within the ball becomes."""
+        """The number of numbers that a row within the unit ball is projected to."""
         return int(self.entries.shape[1])
 
     @property
     def matrix(self) -> Floats:
-        """The orthonormal projection W as it is in use."""
+        """The orthonormal projection W of rows within the unit ball, as it is in use."""
         return self.entries / self.per_one
 
     @property
     def top(self) -> int:
-        """What no image's length exceeds, in steps."""
+        """What the length of no image of a row within the unit ball exceeds, in steps."""
         return 1 << IMAGE_BITS
 
     @property
@@ -196,11 +196,11 @@ class Turned:
 
     @property
     def unit(self) -> float:
-        """What one step of an image is worth, where rows of length 1 are worth 1."""
+        """What one step of an image is worth, where rows of length 1 in the unit ball are worth 1."""
         return 1 / (self._factor * self.one_in * self.per_one)
 
     def image(self, rows: Floats) -> Floats:
-        """Rows of the frame (dim, rows), projected: integers (p, rows) of length at most ``top``, held in doubles."""
+        """Rows of the unit ball (dim, rows), projected: integers (p, rows) of length at most ``top``, in doubles."""
         exact = lattice.product(self.entries, rows)
         exact *= self._factor
         return _guarded(np.rint(exact, out=exact), self.top)

@@ -45,19 +45,19 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """The name of the column that is cut into levels."""
+        """The name of the domain's column that is cut into levels."""
         return self.column.name
 
     @property
     def size(self) -> int:
-        """How many levels the column is cut into."""
+        """How many levels this column of the domain is cut into."""
         if isinstance(self.column, Real):
             return len(self.edges) - 1
         return 2 if isinstance(self.column, Flag) else self.column.width + (self.column.missing is None)
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """What each level stands for: a truth, a listed value (None: none of them), or the ends of an interval."""
+        """What each level of the domain means: a truth, a listed value (None: none of them), or an interval's ends."""
         if isinstance(self.column, Real):
             return tuple(itertools.pairwise(self.edges))
         if isinstance(self.column, Flag):
@@ -65,7 +65,7 @@ class Axis:
         return self.column.values if self.column.missing is not None else (*self.column.values, None)
 
     def codes(self, block: Floats) -> Integers:
-        """The level of each row of an encoded block (columns, rows); NaN and what is too low get the lowest."""
+        """The domain's level of each row of an encoded block (columns, rows); NaN and what is too low: the lowest."""
         cells = block[self.start : self.start + self.column.width]
         if isinstance(self.column, Real):
             return np.asarray(np.searchsorted(self.edges[1:-1], np.nan_to_num(cells[0], nan=-math.inf), side="right"))
@@ -75,13 +75,13 @@ class Axis:
         return np.asarray(np.where(set_.any(axis=0), set_.argmax(axis=0), self.size - 1), np.int64)
 
     def encoded(self) -> Floats:
-        """One encoded cell for each level, of shape (encoded columns, levels); of an interval, its lower edge."""
+        """One encoded cell per level of the domain, (encoded columns, levels); of an interval, its lower edge."""
         if isinstance(self.column, Real):
             return np.array([self.edges[:-1]])
         return np.array([[0.0, 1.0]]) if isinstance(self.column, Flag) else np.eye(self.column.width, self.size)
 
     def truths(self, leaf: Leaf) -> NDArray[np.bool_]:
-        """For each level, whether a comparison with this column holds; refused if it holds for a part of a level."""
+        """For each level of the domain, whether a comparison holds; refused if it holds for a part of a level."""
         if isinstance(leaf, Compared):
             cut = next(filter(None, map(self._split, leaf.cuts)), None)
             if cut is not None:
@@ -92,7 +92,7 @@ class Axis:
         return leaf.holds(self.encoded())
 
     def _split(self, cut: float) -> tuple[float, float] | None:
-        """The level that a cut goes through: above its lower edge, or at the high bound, unless that is a level."""
+        """The domain's level that a cut goes through: above its lower edge, or at the high bound unless that is one."""
         place = bisect.bisect_left(self.edges, cut)  # edges[place - 1] < cut <= edges[place]
         if place in (0, len(self.edges)) or (self.edges[place] == cut and place < len(self.edges) - 1):
             return None

@@ -123,7 +123,7 @@ class Predicate:
         return holds
 
     def combine(self, of_leaf: Callable[[Leaf], Bools], size: int) -> Bools:
-        """Whether it holds in each of ``size`` places, from where its comparisons hold."""
+        """Whether the question holds in each of ``size`` places, from where its comparisons hold."""
         return _combined(self.root, of_leaf, size)
 
 

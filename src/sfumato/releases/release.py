@@ -50,7 +50,7 @@ class Nearest:
 
     @classmethod
     def among(cls, candidates: int, indices: NDArray[np.int64], distances: Estimate) -> Self:
-        """Nearest records chosen from so many, of whose distances these are the estimates."""
+        """Nearest records of a release, chosen from so many, of whose distances these are the estimates."""
         every = replace(distances, bounds=lambda tail: distances.bounds(tail / candidates))
         return cls(indices, replace(every, covers=f"{distances.covers}; for all records to choose from at once"))
 

@@ -41,17 +41,17 @@ class Model:
 
     @property
     def weights(self) -> Floats:
-        """The share of the synthetic rows that each Gaussian has."""
+        """The share of the synthetic rows that each published Gaussian has."""
         return np.array([c.weight for c in self.components])
 
     @property
     def means(self) -> Floats:
-        """The mean of each Gaussian, one row for each."""
+        """The mean of each Gaussian behind the synthetic rows, one row for each."""
         return np.stack([c.mean for c in self.components])
 
     @property
     def covariances(self) -> Floats:
-        """The covariance matrix of each Gaussian."""
+        """The covariance matrix of each Gaussian behind the synthetic rows."""
         return np.stack([c.covariance for c in self.components])
 
 

@@ -96,12 +96,12 @@ class Readable(Protocol):
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, None where it is not known before reading."""
+        """The number of rows to cut into blocks, None where it is not known before reading."""
         ...
 
     @property
     def description(self) -> str:
-        """What kind of table it is, in words fit for the public."""
+        """What kind of table is cut into blocks, in words fit for the public."""
         ...
 
     @property
@@ -111,15 +111,15 @@ class Readable(Protocol):
 
     @property
     def divisible(self) -> bool:
-        """Whether any range of rows can be read by itself."""
+        """Whether any range of rows can be read by itself, so that blocks can be worked on apart."""
         ...
 
     def within(self, start: int, stop: int) -> Self:
-        """The rows from ``start`` to before ``stop``, without reading the others."""
+        """The rows from ``start`` to before ``stop``, to be cut into blocks, without reading the others."""
         ...
 
     def check_types(self, schema: Schema) -> None:
-        """Refuse columns that are not there, or of a type that cannot be read as the schema says."""
+        """Refuse columns that are not there, or of a type that cannot be read into blocks as the schema says."""
         ...
 
     def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -110,7 +110,7 @@ class Graph:
 
 
 def open_edges(data: Any, *, progress: Progress = ignore) -> EdgeRows:
-    """Open an edge list.
+    """Open an edge list: a graph in one of many forms.
 
     A path (.csv with a header, .parquet) or an Arrow, pandas or polars table: columns src, dst and, if there is one,
     weight; if neither src nor dst is there, its only two or three columns in that order. A NumPy array of shape (m, 2)
@@ -221,7 +221,7 @@ def _lines(columns: list[Floats]) -> Floats:
 
 
 def weighted(rows: Rows) -> bool:
-    """Whether edges may have weights, by the form of their source alone; True where it does not say."""
+    """Whether edges of a list may have weights, by the form of their source alone; True where it does not say."""
     if isinstance(rows, EdgeRows):
         return rows.weighted
     return not isinstance(rows, TableBlocks) or len(rows.blocks.columns) == _WITH_WEIGHTS

@@ -46,7 +46,7 @@ class Part:
             return cls(path, file.metadata.num_rows, written), file.schema_arrow
 
     def within(self, columns: tuple[str, ...], rows: int, start: int, stop: int) -> Batches:
-        """The rows from ``start`` to before ``stop``, of the row groups that hold them."""
+        """The rows of a Parquet file from ``start`` to before ``stop``, of the row groups that hold them."""
         # pre_buffer would hold all that is still to come of the file
         with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
             if _written(self.path) != self.written or file.metadata.num_rows != self.rows:

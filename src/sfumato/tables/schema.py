@@ -44,12 +44,12 @@ class Encoding:
 
     @property
     def ranges(self) -> Floats:
-        """The widths of the columns, in weighted units."""
+        """The widths of the schema's encoded columns, in weighted units."""
         return np.asarray(self.weights * (self.high - self.low))
 
     @property
     def dim(self) -> int:
-        """The number of encoded columns."""
+        """The number of encoded columns of a schema."""
         return len(self.names)
 
 
