@@ -114,7 +114,7 @@ class Frame:
         return _one(self.top, self.dim)
 
     def place(self, block: Floats) -> Floats:
-        """Encoded rows (dim, rows), whatever they hold, normalised into the unit ball: integers, held in doubles."""
+        """Encoded rows (dim, rows), whatever they hold, clipped and normalised into the ball: integers, in doubles."""
         inside = np.fmax(block, self.low[:, None])
         np.fmin(inside, self.high[:, None], out=inside)
         if self.middle.any():
