@@ -27,7 +27,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss
 from sfumato.privacy.profiles import _bound
 from sfumato.queries.domain import Domain
-from sfumato.randomness.private_selection import laplace_scale
+from sfumato.randomness.noise import laplace_scale
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

@@ -12,7 +12,7 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.randomness import randomized_choice
+from sfumato.randomness import private_selection
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
@@ -59,8 +59,8 @@ def test_a_draw_that_64_bits_leave_open_is_settled_by_further_ones():
         def more(self, _index, _turn):
             return self.further
 
-    assert randomized_choice.choose(Rigged(0), [1, 1, 1], 1.0) == 0
-    assert randomized_choice.choose(Rigged((1 << 64) - 1), [1, 1, 1], 1.0) == 1
+    assert private_selection.choose(Rigged(0), [1, 1, 1], 1.0) == 0
+    assert private_selection.choose(Rigged((1 << 64) - 1), [1, 1, 1], 1.0) == 1
 
 
 def test_a_far_better_score_always_wins():

@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.mechanisms.sketch import Sketch, _input_bits, effective_change
+from sfumato.mechanisms.sketch import Sketch, effective_change
 from sfumato.numerics.lattice import coarsened_sensitivity
 from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.projection.lattice_projection import input_bits
 from sfumato.tables.schema import Schema
 
 
@@ -61,7 +62,7 @@ def test_inputs_have_as_many_bits_as_an_exact_product_over_all_columns_allows():
     """Inputs of b bits times entries of b + 1, summed over all columns, stay within the 53 bits of a double."""
     for power in range(1, 25):
         for columns in (2**power - 1, 2**power, 2**power + 1):
-            bits = _input_bits(columns)
+            bits = input_bits(columns)
             assert columns * 2 ** (2 * bits + 1) <= 2**53
             assert bits == 20 or columns * 2 ** (2 * bits + 3) > 2**53
-    assert (_input_bits(1), _input_bits(2**12), _input_bits(2**12 + 1)) == (20, 20, 19)
+    assert (input_bits(1), input_bits(2**12), input_bits(2**12 + 1)) == (20, 20, 19)

@@ -208,10 +208,10 @@ DRAWS = {
     "laplace": (lambda w: w.laplace(9, 30.0), lambda w: noise.laplace(w, 9, 30.0)),
     "gaussian": (lambda w: w.gaussian(9, 30.0), lambda w: noise.gaussian(w, 9, 30.0)),
     "respond": (lambda w: w.respond(CODES, 3, 0.5), lambda w: randomized_choice.respond(w, CODES, 3, 0.5)),
-    "choose": (lambda w: w.choose(SCORES, 0.2), lambda w: randomized_choice.choose(w, SCORES, 0.2)),
+    "choose": (lambda w: w.choose(SCORES, 0.2), lambda w: private_selection.choose(w, SCORES, 0.2)),
     "choose, bits": (
         lambda w: w.choose(SCORES, 2.0, bits=4),
-        lambda w: randomized_choice.choose(w, SCORES, 2.0, bits=4),
+        lambda w: private_selection.choose(w, SCORES, 2.0, bits=4),
     ),
     "flip": (lambda w: w.flip(SCORES, 0.2), lambda w: private_selection.flip(w, SCORES, 0.2)),
     "select": (lambda w: w.select(SCORES, **TERMS), lambda w: private_selection.exponential(w, SCORES, **TERMS)),

@@ -34,7 +34,7 @@ from sfumato.privacy.losses import Laplace, Loss
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.randomness import noise
-from sfumato.randomness.private_selection import laplace_scale
+from sfumato.randomness.noise import laplace_scale
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.blocks import Rows
 

@@ -48,7 +48,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Laplace, Loss, Pure
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
-from sfumato.randomness.private_selection import laplace_scale
+from sfumato.randomness.noise import laplace_scale
 from sfumato.randomness.secret import Secret
 
 _FALSE_ALARM = 0.05  # that any of the expected questions is measured although the weights are right

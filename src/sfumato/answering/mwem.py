@@ -39,7 +39,8 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Laplace, Loss, Pure
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
-from sfumato.randomness.private_selection import Method, laplace_scale
+from sfumato.randomness.noise import laplace_scale
+from sfumato.randomness.private_selection import Method
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 

@@ -58,7 +58,7 @@ from sfumato.numerics.types import Integers
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Laplace, Loss, Pure
 from sfumato.queries.domain import Domain
-from sfumato.randomness.private_selection import laplace_scale
+from sfumato.randomness.noise import laplace_scale
 from sfumato.randomness.secret import Secret
 
 MOST_POSITIVES = 1 << 16

@@ -198,14 +198,9 @@ def split_loss(first: float, second: float, order: Order) -> Loss:
     return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
 
 
-def deviation(order: Order, scale: float) -> float:
-    """The standard deviation of noise of this scale."""
-    return scale * (math.sqrt(2) if order == 1 else 1.0)
-
-
 def noise_facts(order: Order, sensitivity: float, scale: float) -> Facts:
     """What a manifest says of noise: sensitivity, scale and standard deviation, in the units of what is published."""
-    return {"sensitivity": sensitivity, "scale": scale, "standard_deviation": deviation(order, scale)}
+    return {"sensitivity": sensitivity, "scale": scale, "standard_deviation": noise.deviation(order, scale)}
 
 
 def idealized(unit: float) -> str:

@@ -21,11 +21,12 @@ import numpy as np
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
-from sfumato.mechanisms.base import Prepared, Published, Recipe, deviation
+from sfumato.mechanisms.base import Prepared, Published, Recipe
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Loss, Pure
+from sfumato.randomness.noise import deviation
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema

@@ -42,7 +42,7 @@ from sfumato.numerics.lattice import InputGrid, coarsened_sensitivity, doubles
 from sfumato.numerics.types import Floats, Order
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Loss
-from sfumato.projection.lattice_projection import LatticeProjection
+from sfumato.projection.lattice_projection import LatticeProjection, input_bits
 from sfumato.projection.projection import Family, Given, Projection
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Piecewise, Rows
@@ -119,7 +119,7 @@ def prepare_given(recipe: Sketch, schema: Schema, guarantee: Guarantee, matrix: 
 
 def _prepared(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: Projection | Given) -> "PreparedSketch":
     encoding = schema.encoding
-    bits = _input_bits(encoding.dim)
+    bits = input_bits(encoding.dim)
     on_lattice = projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1)
     reach = (_fresh_reach if guarantee.projection == "fresh" else _fixed_reach)(recipe, schema, guarantee, on_lattice)
     return PreparedSketch(recipe, schema, guarantee, on_lattice, reach)
@@ -167,11 +167,6 @@ def _fresh_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projectio
     widest = float(np.linalg.norm(projection.ranges)) * (1 + 1e-12)
     radius = effective_change(schema, guarantee).radius or 0.0
     return min(radius + projection.rounding_growth(2), widest) / projection.unit * (1 + 1e-15)
-
-
-def _input_bits(dim: int) -> int:
-    """20 bits of input and 21 of projection, or as many as an exact product over ``dim`` columns allows."""
-    return min(lattice.INPUT_BITS, (lattice.EXACT_BITS - 1 - (dim - 1).bit_length()) // 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,7 +48,7 @@ from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.queries.parser import parse
 from sfumato.queries.predicates import Predicate, count
 from sfumato.randomness import noise
-from sfumato.randomness.private_selection import laplace_scale
+from sfumato.randomness.noise import laplace_scale
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, Rows
 from sfumato.tables.schema import Schema, positions

@@ -204,6 +204,14 @@ def on_lattice(
     return LatticeProjection(source, entries, widths, input_bits, projection_bits, unit, drawn.error)
 
 
+def input_bits(dim: int) -> int:
+    """Bits of a row beside a lattice projection: 20, or as many as an exact product over ``dim`` columns allows.
+
+    The projection has one bit more.
+    """
+    return min(lattice.INPUT_BITS, (lattice.EXACT_BITS - 1 - (dim - 1).bit_length()) // 2)
+
+
 def check_widths(widths: Floats) -> None:
     """Refuse to project columns of weighted widths whose squares would not be ordinary numbers."""
     bad = np.flatnonzero(~((widths >= _NARROWEST) & (widths <= 1 / _NARROWEST)))

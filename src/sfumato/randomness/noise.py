@@ -33,6 +33,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 from flint import arb
@@ -41,7 +42,7 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.errors import SfumatoError
 from sfumato.numerics.balls import precision
-from sfumato.numerics.types import Floats, Integers
+from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.randomness.stream import Stream
 
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-10, 2.0**40
@@ -99,6 +100,19 @@ def _check(size: int, **scale: float) -> float:
 
 
 More = Callable[[int, int], int]
+
+
+def laplace_scale(move: int, epsilon: float) -> float:
+    """The least Laplace scale b, a double, with move / b <= epsilon; decided exactly."""
+    scale = move / epsilon
+    while Fraction(move) > Fraction(scale) * Fraction(epsilon):
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def deviation(order: Order, scale: float) -> float:
+    """The standard deviation of Laplace noise (order 1) or Gaussian noise (order 2) of this scale."""
+    return scale * (math.sqrt(2) if order == 1 else 1.0)
 
 
 def laplace_chunk(words: Integers, b: float, x: Floats, y: Floats, out: Integers, more: More) -> None:

@@ -27,6 +27,7 @@ No floating-point number takes part in a draw but the rate, which is rounded to 
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -40,7 +41,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.balls import precision
 from sfumato.numerics.types import Integers
-from sfumato.randomness import randomized_choice
+from sfumato.randomness import noise, randomized_choice
 from sfumato.randomness.stream import Stream
 
 Method = Literal["exponential", "permute-and-flip", "noisy-max"]
@@ -55,7 +56,7 @@ class Draws(Stream, Protocol):
         """As ``noise.laplace``."""
 
     def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
-        """As ``randomized_choice.choose``."""
+        """As ``choose`` below."""
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
         """As ``flip`` below."""
@@ -89,6 +90,33 @@ def exponential(
 ) -> int:
     """The exponential mechanism. Guarantee: Pure(epsilon), as stated at the top."""
     return words.choose(_whole(scores), _rate(epsilon, sensitivity, monotone))
+
+
+def choose(words: Stream, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+    """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits), exactly.
+
+    A uniform U is compared with the cumulative probabilities, all of them balls; while U's interval and a ball overlap,
+    U gets 64 more bits and the balls as many.
+    """
+    check.positive(rate=rate)
+    first = words.position
+    known, length = int(words.draw(1).view(np.uint64)[0]), _WORD
+    for turn in itertools.count():
+        with precision(length + _WORD):
+            low, high = (arb(end) / arb(2) ** length for end in (known, known + 1))
+            ends = _cumulative(scores, arb(rate) / arb(2) ** bits)
+            if all(end <= low or end >= high for end in ends):
+                return sum(1 for end in ends if end <= low)
+        known, length = (known << _WORD) | words.more(first, turn), length + _WORD
+    raise AssertionError  # unreachable: count() has no end
+
+
+def _cumulative(scores: Sequence[int], rate: arb) -> list[arb]:
+    """Where each index but the last ends on [0, 1]."""
+    most = max(scores)
+    weights = [(rate * (score - most)).exp() for score in scores]
+    total = sum(weights, arb(0))
+    return list(itertools.accumulate(weight / total for weight in weights))[:-1]
 
 
 def permute_and_flip(
@@ -139,15 +167,7 @@ def noisy_max_scale(epsilon: float, sensitivity: int, *, monotone: bool = False)
     """The Laplace scale of report-noisy-max, rounded up."""
     check.positive(epsilon=epsilon)
     check.whole(1, sensitivity=sensitivity)
-    return laplace_scale((1 if monotone else 2) * int(sensitivity), epsilon)
-
-
-def laplace_scale(move: int, epsilon: float) -> float:
-    """The least double b with move / b <= epsilon; decided exactly."""
-    scale = move / epsilon
-    while Fraction(move) > Fraction(scale) * Fraction(epsilon):
-        scale = math.nextafter(scale, math.inf)
-    return scale
+    return noise.laplace_scale((1 if monotone else 2) * int(sensitivity), epsilon)
 
 
 def _rate(epsilon: float, sensitivity: int, monotone: bool) -> float:

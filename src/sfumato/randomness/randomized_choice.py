@@ -1,4 +1,4 @@
-"""Exact choices: randomized response, coins of given weights, and the exponential mechanism at the end.
+"""Exact choices: randomized response, coins of given weights, and integers of a uniform or geometric law.
 
 Randomized response is the truth with probability e^epsilon / (e^epsilon + m - 1), else another of m answers.
 
@@ -13,8 +13,7 @@ exactly e^epsilon, 1 or e^-epsilon. No floating-point number takes part in a dra
 """
 
 import functools
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from flint import arb
@@ -131,30 +130,3 @@ def geometric(words: Stream) -> int:
     """
     word = int(words.draw(1)[0])
     return (word & -word).bit_length() - 1 if word else 0
-
-
-def choose(words: Stream, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
-    """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits), exactly.
-
-    A uniform U is compared with the cumulative probabilities, all of them balls; while U's interval and a ball overlap,
-    U gets 64 more bits and the balls as many.
-    """
-    check.positive(rate=rate)
-    first = words.position
-    known, length = int(words.draw(1).view(np.uint64)[0]), _WORD
-    for turn in itertools.count():
-        with precision(length + _WORD):
-            low, high = (arb(end) / arb(2) ** length for end in (known, known + 1))
-            ends = _cumulative(scores, arb(rate) / arb(2) ** bits)
-            if all(end <= low or end >= high for end in ends):
-                return sum(1 for end in ends if end <= low)
-        known, length = (known << _WORD) | words.more(first, turn), length + _WORD
-    raise AssertionError  # unreachable: count() has no end
-
-
-def _cumulative(scores: Sequence[int], rate: arb) -> list[arb]:
-    """Where each index but the last ends on [0, 1]."""
-    most = max(scores)
-    weights = [(rate * (score - most)).exp() for score in scores]
-    total = sum(weights, arb(0))
-    return list(itertools.accumulate(weight / total for weight in weights))[:-1]

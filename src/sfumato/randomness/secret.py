@@ -97,7 +97,7 @@ class Words:
 
     def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
         """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits)."""
-        return randomized_choice.choose(self, scores, rate, bits=bits)
+        return private_selection.choose(self, scores, rate, bits=bits)
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
         """Permute-and-flip at a rate."""
