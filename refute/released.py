@@ -23,7 +23,7 @@ from sfumato.audit.claimed_moves import allowed, moves, row_covariance, stretch
 from sfumato.audit.recorder import Draw, Tape
 from sfumato.engines.local import LocalRows
 from sfumato.errors import SfumatoError
-from sfumato.mechanisms.covariance import COUNT_SHARE, PreparedScatterSketch
+from sfumato.mechanisms.covariance import COUNT_SHARE, PreparedCovarianceSketch
 from sfumato.mechanisms.sketch import PreparedSketch
 from sfumato.numerics.lattice import InputGrid
 from sfumato.privacy.guarantee import Guarantee
@@ -137,7 +137,7 @@ class Released:
 
     def measure(self, pair: Pair) -> Measured:
         """Run on both, with the same outcomes, and compare what got noise."""
-        if isinstance(self.prepared, PreparedScatterSketch):
+        if isinstance(self.prepared, PreparedCovarianceSketch):
             return self._stretched(pair)
         tape = Steered(outcome=pair.outcome, stages=_EARLY)
         again = tape.replay()

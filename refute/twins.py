@@ -18,8 +18,8 @@ from sfumato.answering.multiplicative_weights import PreparedWeights
 from sfumato.answering.mwem import PreparedMWEM
 from sfumato.answering.sparse_vector import Scales
 from sfumato.mechanisms import responses
-from sfumato.mechanisms.covariance import PreparedScatterSketch
-from sfumato.mechanisms.distances import PreparedDistances, SquareGrid
+from sfumato.mechanisms.covariance import PreparedCovarianceSketch
+from sfumato.mechanisms.distances import DistanceGrid, PreparedDistances
 from sfumato.mechanisms.second_moment import CentredGrid
 from sfumato.mechanisms.synthetic.stages import MeanStage, MomentStage
 from sfumato.numerics.lattice import InputGrid, doubles
@@ -86,7 +86,7 @@ def _unclipped_input(grid: InputGrid, columns: np.ndarray, out: np.ndarray | Non
     return np.rint(np.clip(np.nan_to_num(steps), -(2.0**22), 2.0**22), out=out)
 
 
-def _unclipped_square(grid: SquareGrid, block: np.ndarray) -> np.ndarray:
+def _unclipped_square(grid: DistanceGrid, block: np.ndarray) -> np.ndarray:
     plain = np.clip(block, -1e7, 1e7) - grid.encoding.low[:, None]
     return np.rint(plain * (grid.encoding.weights / grid.step)[:, None])
 
@@ -173,7 +173,7 @@ TWINS = (
     Twin("weights ignored", _lines("NoisyDistances", "Sketch", "Covariance"), _prepared_for(_unweighted)),
     Twin("group forgotten", (*_lines("Covariance", "Sketch", "Synthetic"), "MWEM", "Counting"), _prepared_for(_alone)),
     Twin("clip left out", _lines("Sketch"), lambda: _replaced(InputGrid, "round", _unclipped_input)),
-    Twin("clip left out", _lines("NoisyDistances"), lambda: _replaced(SquareGrid, "round", _unclipped_square)),
+    Twin("clip left out", _lines("NoisyDistances"), lambda: _replaced(DistanceGrid, "round", _unclipped_square)),
     Twin("clip of rows left out", _lines("Covariance"), lambda: _replaced(Schema, "clip", _not_normed)),
     Twin("rows not normalised", ("Synthetic, gaussian",), lambda: _replaced(Frame, "place", _not_normalised)),
     Twin(
@@ -189,7 +189,7 @@ TWINS = (
     Twin("sensitivity halved", ("Counting",), _halved(PreparedCounting, "sensitivity")),
     Twin("scores moved by half", ("MWEM",), lambda: _replaced(PreparedMWEM, "score_move", property(lambda _: 1))),
     Twin("agreement moved by half", ("Median, as printed",), _halved(PreparedMedian, "agreement_move")),
-    Twin("centred as if not", ("Covariance, sketch",), lambda: _replaced(PreparedScatterSketch, "_stretch", 1.0)),
+    Twin("centred as if not", ("Covariance, sketch",), lambda: _replaced(PreparedCovarianceSketch, "_stretch", 1.0)),
     Twin("positives not counted", ("SparseVector",), _one_positive),
     Twin("updates not counted", ("Weights",), _undivided(PreparedWeights, "updates")),
     Twin("hard answers not counted", ("Median",), _undivided(PreparedMedian, "hard")),

@@ -12,7 +12,7 @@ from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import covariances
 from sfumato.mechanisms import covariance, second_moment
-from sfumato.mechanisms.covariance import Beside, Covariance, PreparedScatterSketch
+from sfumato.mechanisms.covariance import Beside, Covariance, PreparedCovarianceSketch
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.privacy.calibration import calibrate, least_level
 from sfumato.privacy.guarantee import Change, Guarantee
@@ -385,7 +385,7 @@ def test_a_number_of_rows_without_noise_of_its_own_is_caught(monkeypatch):
         return lower_bound(*scores, confidence=1 - 1e-4)
 
     assert not found().refutes(1.0)
-    monkeypatch.setattr(PreparedScatterSketch, "_count_scale", 0.1)
+    monkeypatch.setattr(PreparedCovarianceSketch, "_count_scale", 0.1)
     assert found().refutes(1.0)
 
 

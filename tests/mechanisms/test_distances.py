@@ -12,7 +12,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation import distance_matrix
 from sfumato.fileformat.writer import seal
 from sfumato.mechanisms import distances
-from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances, PreparedDistances, SquareGrid, _triangles
+from sfumato.mechanisms.distances import MOST_ROWS, DistanceGrid, NoisyDistances, PreparedDistances, _triangles
 from sfumato.numerics import lattice
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
@@ -70,7 +70,7 @@ def released(prepared, level, block, seed=1, secrets=Secret):
 @pytest.mark.parametrize("dim", [1, 3, 700, 4096])
 def test_integers_are_those_of_python(dim):
     schema = Schema.reals(dim, low=-3.0, high=5.0)
-    grid, rng = SquareGrid(schema), np.random.default_rng(dim)
+    grid, rng = DistanceGrid(schema), np.random.default_rng(dim)
     assert 2 * dim * 4**grid.bits <= 2**53 < 2 * dim * 4 ** (grid.bits + 1)
     block = rng.uniform(-4, 6, (dim, 7))
     block[:, 0], block[:, 1], block[:, 2] = -3.0, 5.0, np.where(np.arange(dim) % 2, 5.0, -3.0)
@@ -86,7 +86,7 @@ def test_integers_are_those_of_python(dim):
 
 def test_one_bit_more_would_not_be_exact():
     """The bound of the docstring is the last that always works: with a step half as wide sums pass 2^53."""
-    grid = SquareGrid(Schema.reals(4, low=0.0, high=1.0))
+    grid = DistanceGrid(Schema.reals(4, low=0.0, high=1.0))
     odd = np.full((4, 2), 2.0 ** (grid.bits + 2) - 1)
     odd[0, 1] -= 2
     (_, ((found,),)) = next(_triangles(odd))
@@ -413,7 +413,7 @@ def test_a_clip_left_out_is_caught(monkeypatch):
     prepared, level = audited("laplace", "attribute", Schema.reals(1, low=0.0, high=1.0))
     pair = np.zeros((1, 3)), np.array([[5.0, 0.0, 0.0]])
     assert not refuted(prepared, level, *pair, runs=500)
-    monkeypatch.setattr(SquareGrid, "round", lambda grid, block: np.rint(block / grid.step))
+    monkeypatch.setattr(DistanceGrid, "round", lambda grid, block: np.rint(block / grid.step))
     assert refuted(prepared, level, *pair, runs=500)
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.distances import NoisyDistances, SquareGrid, _farther
+from sfumato.mechanisms.distances import DistanceGrid, NoisyDistances, _farther
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.tables.schema import Schema
@@ -16,7 +16,7 @@ from support.rows import table_rows
 
 @pytest.mark.parametrize(("columns", "bits"), [(1, 26), (2, 25), (4, 25), (5, 24), (16, 24), (17, 23), (64, 23)])
 def test_squared_distances_stay_exact_on_the_finest_grid_that_allows_it(columns, bits):
-    grid = SquareGrid(Schema.reals(columns, low=0, high=1))
+    grid = DistanceGrid(Schema.reals(columns, low=0, high=1))
     assert grid.bits == bits
     assert columns * 4**bits <= 2**52 < 4 * 4 * columns * 4**bits
     assert grid.step == 2.0**-bits
@@ -24,7 +24,7 @@ def test_squared_distances_stay_exact_on_the_finest_grid_that_allows_it(columns,
 
 @pytest.mark.parametrize("columns", [1, 4, 9])
 def test_lengths_on_the_grid_allow_for_rounding(columns):
-    grid = SquareGrid(Schema.reals(columns, low=0, high=1))
+    grid = DistanceGrid(Schema.reals(columns, low=0, high=1))
     for length in (0.0, 0.1, 2.5):
         least = Fraction(length) / Fraction(grid.step) + {1: 1, 4: 2, 9: 3}[columns]
         assert least <= Fraction(grid.steps(length)) <= least * (1 + Fraction(2, 10**6))

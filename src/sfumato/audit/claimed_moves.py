@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Prepared
 from sfumato.mechanisms.chosen_sketch import PreparedChoice
 from sfumato.mechanisms.components import PreparedComponents
-from sfumato.mechanisms.covariance import PreparedCovariance, PreparedScatterSketch
+from sfumato.mechanisms.covariance import PreparedCovariance, PreparedCovarianceSketch
 from sfumato.mechanisms.distances import PreparedDistances
 from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeResponse
 from sfumato.mechanisms.graph_sketch import PreparedGraphSketch, _Sampler
@@ -96,7 +96,7 @@ def _(prepared: PreparedEdgeResponse, level: float) -> Stages:
 
 
 @allowed.register
-def _(prepared: PreparedScatterSketch, level: float) -> Stages:
+def _(prepared: PreparedCovarianceSketch, level: float) -> Stages:
     return {"covariance of the rows": (4.0 if prepared.recipe.centred else 1.0) / level}
 
 
@@ -132,7 +132,7 @@ _MEASURES: dict[str, Callable[[Floats, Draw], float]] = {
 
 def row_covariance(prepared: Prepared, level: float, rows: Rows) -> Floats:
     """The covariance of the rows of a sketch that is private by itself, off the directions that it never has."""
-    if isinstance(prepared, PreparedScatterSketch):
+    if isinstance(prepared, PreparedCovarianceSketch):
         exact = SecondMoment(prepared.grid, prepared.guarantee, 2, 0.0, centred=True).exact(rows)
         scatter = prepared._scatter(exact)
         return np.asarray(scatter + level * prepared.longest**2 * np.eye(len(scatter)))

@@ -33,7 +33,7 @@ from sfumato.audit.recorder import Tape
 from sfumato.engines.local import LocalRows
 from sfumato.errors import ReleaseError
 from sfumato.mechanisms.base import Prepared, Recipe
-from sfumato.mechanisms.covariance import PreparedScatterSketch
+from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.graph_sketch import PreparedGraphSketch
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.calibration import calibrate
@@ -83,7 +83,7 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     prepared = mechanism.prepare(schema, guarantee)
     level, alone = (
         calibrate(prepared, guarantee).level,
-        isinstance(prepared, PreparedScatterSketch | PreparedGraphSketch),
+        isinstance(prepared, PreparedCovarianceSketch | PreparedGraphSketch),
     )
     recorded = Tape(settle=not alone)
     replayed = recorded.replay(settle=not alone)

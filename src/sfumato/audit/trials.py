@@ -25,7 +25,7 @@ from sfumato.audit.claimed_moves import row_covariance
 from sfumato.audit.recorder import Draw
 from sfumato.audit.worst_pairs import Pair, recorded_pair, searched_pair, sketch_pair
 from sfumato.mechanisms.base import Prepared, Recipe
-from sfumato.mechanisms.covariance import PreparedScatterSketch
+from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch, PreparedGraphSketch
 from sfumato.mechanisms.responses import PreparedResponses
@@ -213,7 +213,7 @@ def _(prepared: PreparedGraphSketch, level: float) -> Trial:
 
 
 @_closed.register
-def _(prepared: PreparedScatterSketch, level: float) -> Trial:
+def _(prepared: PreparedCovarianceSketch, level: float) -> Trial:
     """The same for covariances: the quadratic form of the likelihood ratio, and the noisy number of rows beside it."""
     pair, each = searched_pair(prepared, level), prepared.draws
     covariances = [row_covariance(prepared, level, Copies(table)) for table in pair]

@@ -16,7 +16,7 @@ from sfumato.audit.block_rows import Copies
 from sfumato.audit.claimed_moves import Stages, allowed, moves, row_covariance, stretch
 from sfumato.audit.recorder import Draw, Tape
 from sfumato.mechanisms.base import Prepared
-from sfumato.mechanisms.covariance import PreparedScatterSketch
+from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.sketch import PreparedSketch, effective_change
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
 from sfumato.numerics.types import Floats
@@ -94,7 +94,7 @@ def searched_pair(prepared: Prepared, level: float) -> Pair:
 
 def moved(prepared: Prepared, level: float, pair: Pair) -> Stages:
     """How far the two tables move each stage."""
-    if isinstance(prepared, PreparedScatterSketch):
+    if isinstance(prepared, PreparedCovarianceSketch):
         both = [row_covariance(prepared, level, Copies(table)) for table in pair]
         return {"covariance of the rows": stretch(*both)}
     return moves(recorded_pair(prepared, level, pair), allowed(prepared, level))
@@ -117,7 +117,7 @@ def candidates(prepared: Prepared) -> Iterator[Pair]:
     Beside the record that differs there are none, one, or many at the other end, which matters where means are taken.
     """
     assert prepared.schema is not None
-    rows, alone = _corners(prepared), isinstance(prepared, PreparedScatterSketch)
+    rows, alone = _corners(prepared), isinstance(prepared, PreparedCovarianceSketch)
     beside = (0, 60) if alone else (1,) if prepared.guarantee.neighbours == "replace" else (0,)
     for count, base in itertools.product(beside, rows[: 2 if alone else 1]):
         others = np.repeat(base[:, None], count, axis=1)

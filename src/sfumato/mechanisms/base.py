@@ -56,21 +56,21 @@ class Recipe(Protocol):
 
     @property
     def width(self) -> int | None:
-        """How many numbers a record, or a vertex, becomes, where the recipe says so."""
+        """Any mechanism: how many numbers a record, or a vertex, becomes, where the recipe says so."""
         return None
 
     @property
     def vertices(self) -> int | None:
-        """How many vertices a graph has, where the recipe says so."""
+        """Any mechanism: how many vertices a graph has, where the recipe says so."""
         return None
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What of a release no guarantee covers, in words for the manifest and the ledger."""
+        """Any mechanism: what of its release no guarantee covers, in words for the manifest and the ledger."""
         return ()
 
     def prepare(self, schema: Any, guarantee: Guarantee) -> "Prepared":
-        """Compute what one unit can move, before any data is read; refuse what cannot be promised.
+        """Any mechanism: compute what one unit can move, before data is read; refuse what cannot be promised.
 
         ``schema`` is a Schema, or None for graphs.
         """
@@ -96,16 +96,16 @@ class Prepared(Family, Protocol):
 
     @property
     def dimension(self) -> int:
-        """How many numbers are published for each row that is read: memory is shared out by it."""
+        """Any mechanism: how many numbers are published for each row that is read; memory is shared out by it."""
         return 1
 
     @property
     def settings(self) -> dict[str, str | int | None]:
-        """What is published, by name: ``projection``, ``dimension``, ``noise``, ``rows``, ``vertices``, ``label``."""
+        """Any mechanism: what is published, by name: projection, dimension, noise, rows, vertices, label."""
         return {}
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
-        """Read the rows, clip them, and publish at the loss of ``level``."""
+        """Any mechanism: read the rows, clip them, and publish at the loss of ``level``."""
         ...
 
 
@@ -113,7 +113,7 @@ class Prepared(Family, Protocol):
 
 
 def check_shows_rows(guarantee: Guarantee, shows: str) -> None:
-    """Refuse what nothing can promise that publishes something for every record; ``shows`` says what."""
+    """Refuse what no mechanism can promise that publishes something for every record; ``shows`` says what."""
     if guarantee.unit == "edge":
         raise ParameterError("this protects values or records, got unit='edge': use unit='attribute' or 'record'")
     if guarantee.neighbours != "replace":
@@ -124,7 +124,7 @@ def check_shows_rows(guarantee: Guarantee, shows: str) -> None:
 
 
 def check_noise(guarantee: Guarantee, noise: str) -> None:
-    """Refuse noise that is never pure where a pure promise is asked for."""
+    """Refuse, in any mechanism, noise that is never pure where a pure promise is asked for."""
     if noise != "laplace" and guarantee.delta == 0:
         raise ParameterError(
             f"noise={noise!r} needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'"
@@ -132,7 +132,7 @@ def check_noise(guarantee: Guarantee, noise: str) -> None:
 
 
 def check_columns(what: str, columns: int, advice: str = "leave some out") -> None:
-    """Refuse second moments, or means, of so many columns that noise is all there would be."""
+    """Refuse, in any mechanism, second moments or means of so many columns that noise is all there would be."""
     if columns > MOST_COLUMNS:
         raise ParameterError(
             f"{what} of more than {MOST_COLUMNS} encoded columns would be all noise, got {columns}: {advice}"
@@ -146,7 +146,10 @@ def check_scale(
     advice: str = "between 1e-5 and 1e9",
     room: tuple[int, int] = (1, 1),
 ) -> None:
-    """Refuse noise that the exact sampler cannot draw; ``room``: factors between its scales and those asked for."""
+    """Refuse, in any mechanism, noise that the exact sampler cannot draw.
+
+    ``room``: factors between its scales and those asked for.
+    """
     if not noise.SMALLEST_SCALE * room[0] <= scale <= noise.LARGEST_SCALE / room[1]:
         raise ParameterError(
             f"epsilon={guarantee.epsilon!r} asks for {level:.3g} times the sensitivity as noise, "
@@ -155,7 +158,7 @@ def check_scale(
 
 
 def public_rows(count: int, guarantee: Guarantee) -> int | None:
-    """The number of rows where it is public, and there must be some, then; None where it is protected."""
+    """For any mechanism: the number of rows where it is public, and then not 0; None where it is protected."""
     if guarantee.neighbours == "add-remove":
         return None
     if count == 0:
@@ -167,22 +170,25 @@ def public_rows(count: int, guarantee: Guarantee) -> int | None:
 
 
 def coarsening(reach: float, numbers: int = 1) -> int:
-    """How many bits exact sums are coarsened by: noise on so many numbers is many steps then, and fits its sampler."""
+    """For any mechanism: bits by which exact sums are coarsened, so that noise is many steps and fits its sampler.
+
+    The more numbers get noise, the more steps it is.
+    """
     return max(0, math.floor(math.log2(reach)) - max(STEPS, numbers.bit_length() + 8))
 
 
 def order_of(noise: Noise) -> Order:
-    """The norm that the noise protects against."""
+    """For any mechanism: the norm that its noise protects against, 1 for Laplace and 2 for Gaussian."""
     return 1 if noise == "laplace" else 2
 
 
 def noise_loss(order: Order, level: float) -> Loss:
-    """The loss of noise whose scale is ``level`` times the sensitivity in its norm."""
+    """The loss of any mechanism that adds noise of ``level`` times its sensitivity, in the norm of the noise."""
     return Laplace(1.0, level) if order == 1 else Gaussian(1.0, level)
 
 
 def split_levels(level: float, share: float, order: Order) -> tuple[float, float]:
-    """Noise scale over sensitivity of two stages, of which the first has a share of the budget.
+    """Any mechanism of two stages: noise scale over sensitivity of each, the first with a share of the budget.
 
     Shares are of epsilon with Laplace noise, of (sensitivity over scale)^2, which is what adds up, with Gaussian noise.
     """
@@ -192,19 +198,19 @@ def split_levels(level: float, share: float, order: Order) -> tuple[float, float
 
 
 def split_loss(first: float, second: float, order: Order) -> Loss:
-    """The loss of two stages at these levels, one after the other; Gaussians compose to a Gaussian, exactly."""
+    """The loss of any mechanism of two stages at these levels; Gaussians compose to a Gaussian, exactly."""
     if order == 1:
         return Composed([Laplace(1.0, first), Laplace(1.0, second)])
     return Gaussian(math.hypot(1 / first, 1 / second) * (1 + 1e-15), 1.0)
 
 
 def noise_facts(order: Order, sensitivity: float, scale: float) -> Facts:
-    """What a manifest says of noise: sensitivity, scale and standard deviation, in the units of what is published."""
+    """What any mechanism's manifest says of its noise: sensitivity, scale, standard deviation, as published."""
     return {"sensitivity": sensitivity, "scale": scale, "standard_deviation": noise.deviation(order, scale)}
 
 
-def idealized(unit: float) -> str:
-    """What a manifest warns of where Gaussian rows were computed in doubles."""
+def idealized_warning(unit: float) -> str:
+    """The warning in any mechanism's manifest where its Gaussian rows were computed in doubles."""
     return (
         "numerics are idealized: the guarantee is proved for real numbers, and the Gaussian rows were computed in "
         f"doubles; what is published was rounded to multiples of {unit!r}"

@@ -69,7 +69,7 @@ class ChosenSketch(Recipe):
 
 
 def _spread(columns: int) -> tuple[int, ...]:
-    """Dimensions in equal ratios from 1 to the number of columns."""
+    """Candidate dimensions for a sketch to choose from, in equal ratios from 1 to the number of columns."""
     return tuple(sorted({round(x) for x in np.geomspace(1, columns, _CANDIDATES)}))
 
 
@@ -83,25 +83,25 @@ class PreparedChoice(Prepared):
     sketches: tuple[PreparedSketch, ...]
 
     def loss(self, level: float) -> Loss:
-        """The choice and the sketch together."""
+        """The loss of choosing the sketch's dimension and of the sketch, together."""
         return Composed([Pure(self.recipe.choice), self.sketches[0].loss(level)])
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
-        """Choose, then sketch: the rows are read twice, and clipped both times."""
+        """Choose the dimension, then sketch: the rows are read twice, and clipped both times."""
         published = self.sketches[self.choose(rows, level, secret)].run(rows, level, secret)
         choice = {"epsilon": self.recipe.choice, "candidates": [s.dimension for s in self.sketches]}
         mechanism = published.facts["mechanism"] | {"choice": choice}
         return replace(published, facts=published.facts | {"mechanism": mechanism})
 
     def choose(self, rows: Rows, level: float, secret: Secret) -> int:
-        """The place of one candidate. Guarantee: Pure(choice), as stated at the top."""
+        """The place of the dimension chosen for the sketch. Guarantee: Pure(choice), as stated at the top."""
         scores = rows.sum(self._scorer(level))
         parameters = f"dimension {self.recipe!r} {self.guarantee!r} {self.schema.digest}"
         rate = math.nextafter(self.recipe.choice / (2 * self.guarantee.group), 0.0)
         return secret.words(parameters, 0, scores).choose(scores.tolist(), rate, bits=_FINEST)
 
     def _scorer(self, level: float) -> Callable[[int, Floats], Integers]:
-        """From a block to the summed scores of its pairs, in units of 2^-20."""
+        """Scores of the sketch's candidate dimensions: a block to sums over its pairs, in units of 2^-20."""
         encoding = self.schema.encoding
         scales = [sketch.scale(level) * sketch.unit for sketch in self.sketches]
         unit = max(scales)  # lengths and noise are measured in the largest noise, so that no square is out of range

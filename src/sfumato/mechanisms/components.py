@@ -82,7 +82,7 @@ class Components(Recipe):
 
 
 def _check_possible(recipe: Components, schema: Schema, guarantee: Guarantee) -> None:
-    """Refuse what principal components cannot promise."""
+    """Refuse what a mechanism that publishes records by principal components cannot promise."""
     columns = schema.encoding.dim
     check_shows_rows(guarantee, "components show one row per record")
     check_noise(guarantee, recipe.noise)
@@ -117,7 +117,7 @@ class PreparedComponents(Prepared):
         return split_levels(level, self.recipe.split, self.recipe.order)
 
     def loss(self, level: float) -> Loss:
-        """The two stages together."""
+        """The loss of the two stages together: finding principal components, and noise on each record's place."""
         return split_loss(*self.levels(level), self.recipe.order)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
@@ -149,7 +149,7 @@ class PreparedComponents(Prepared):
 
 
 def principal(moment: Floats, dimension: int) -> Floats:
-    """The leading eigenvectors of a symmetric matrix as orthonormal columns, the largest eigenvalue first.
+    """Principal components of the mechanism's noisy second moment, as orthonormal columns, largest eigenvalue first.
 
     The entry of largest size of each is positive, the first of them if there are several.
     """

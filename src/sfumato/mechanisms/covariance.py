@@ -36,7 +36,7 @@ from sfumato.mechanisms.base import (
     Recipe,
     check_columns,
     check_noise,
-    idealized,
+    idealized_warning,
     noise_loss,
     public_rows,
 )
@@ -79,22 +79,22 @@ class Covariance(Recipe):
 
     @property
     def width(self) -> int | None:
-        """How many rows a sketch has."""
+        """The recipe of a private covariance: how many rows its Gaussian sketch has."""
         return self.rows
 
-    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedCovariance | PreparedScatterSketch":
+    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedCovariance | PreparedCovarianceSketch":
         """Compute what one unit can move, before any data is read."""
         _check_possible(self, schema, guarantee)
         if self.noise == "sketch":
             _check_sketch(guarantee)
             grid = CentredGrid.of(schema, anchored=True)
-            return PreparedScatterSketch(self, schema, guarantee, grid, self.rows or SKETCH_ROWS)
+            return PreparedCovarianceSketch(self, schema, guarantee, grid, self.rows or SKETCH_ROWS)
         moment = SecondMoment.anchored(schema, guarantee, 1 if self.noise == "laplace" else 2, centred=self.centred)
         return PreparedCovariance(self, schema, guarantee, moment)
 
 
 def _check_possible(recipe: Covariance, schema: Schema, guarantee: Guarantee) -> None:
-    """Refuse what no covariance can promise."""
+    """Refuse what no mechanism for covariances can promise."""
     if guarantee.unit == "edge":
         raise ParameterError("covariances protect values or records, got unit='edge': use unit='attribute' or 'record'")
     if guarantee.projection == "fresh":
@@ -110,7 +110,7 @@ def _check_possible(recipe: Covariance, schema: Schema, guarantee: Guarantee) ->
 
 
 def _check_sketch(guarantee: Guarantee) -> None:
-    """Refuse what is proved for the other two only."""
+    """Refuse, for a Gaussian sketch of the covariance, what is proved for covariances with added noise only."""
     if guarantee.unit != "record" or guarantee.allowed_change.kind != "box" or guarantee.group > 1:
         raise ParameterError(
             "noise='sketch' is proved for one whole record (which protects each of its values too): it needs "
@@ -133,11 +133,11 @@ class PreparedCovariance(Prepared):
 
     @property
     def settings(self) -> dict[str, str | int | None]:
-        """The noise."""
+        """Which noise the covariance gets."""
         return {"noise": self.recipe.noise}
 
     def loss(self, level: float) -> Loss:
-        """That of the noise."""
+        """The loss of the noise on the covariance."""
         return noise_loss(self.moment.order, level)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
@@ -168,7 +168,7 @@ class PreparedCovariance(Prepared):
 
 
 def _count(exact: Total, grid: CentredGrid) -> int:
-    """The number of rows behind an anchored triangle."""
+    """The number of rows that went into the exact sums of a private covariance, from its anchored triangle."""
     (anchors,) = exact.part(slice(grid.dim - 1, grid.dim)).integers()
     return int(anchors) // grid.anchor**2
 
@@ -184,7 +184,7 @@ class Beside(Composed):
         Composed.__init__(self, [sketch, Laplace(pure, 1.0)])
 
     def delta(self, epsilon: float) -> float:
-        """The sketch's at what the count leaves of epsilon."""
+        """The delta of a covariance sketch beside a noisy count of rows: the sketch's at what the count leaves of epsilon."""
         sketch, count = self.losses
         assert isinstance(count, Laplace)
         left = math.nextafter(epsilon - count.sensitivity, 0.0)
@@ -192,7 +192,7 @@ class Beside(Composed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedScatterSketch(Prepared):
+class PreparedCovarianceSketch(Prepared):
     """A sketch of rows in a ball of radius R; level = ridge / R^2."""
 
     recipe: Covariance
@@ -203,7 +203,7 @@ class PreparedScatterSketch(Prepared):
 
     @property
     def settings(self) -> dict[str, str | int | None]:
-        """The noise, and how many rows are drawn."""
+        """Which noise the covariance sketch has, and how many rows are drawn."""
         return {"noise": self.recipe.noise, "rows": self.draws}
 
     @property
@@ -217,7 +217,7 @@ class PreparedScatterSketch(Prepared):
         return self.guarantee.neighbours == "add-remove"
 
     def loss(self, level: float) -> Loss:
-        """One vector of length R or, centred, 2R more or less, or two of them; and the number of rows."""
+        """The loss of one vector of length R (centred: 2R) more or less, or two; and of the number of rows."""
         ratio = self._stretch / level * (1 + 2.0**-50)
         sketch = ChiSquare(rows=self.draws, ratio=ratio, neighbours=self.guarantee.neighbours)
         return Beside(sketch, self._count_epsilon) if self.counted else sketch
@@ -288,5 +288,5 @@ class PreparedScatterSketch(Prepared):
             "lattice": {"input_bits": self.grid.column_bits, "shift": 0, "unit": unit},
             "rows": records,
             "numerics": "idealized",
-            "warnings": [idealized(unit)],
+            "warnings": [idealized_warning(unit)],
         }

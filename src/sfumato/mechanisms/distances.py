@@ -6,7 +6,7 @@ distances, so the noise grows with the number of rows, where that of a sketch do
 
 Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
 private for the unit, neighbours and change of the guarantee it was prepared for. Steps of the argument: the clip and
-rounding of ``SquareGrid`` bound what one unit can change, in integers; squared distances of integers are exact
+rounding of ``DistanceGrid`` bound what one unit can change, in integers; squared distances of integers are exact
 integers and move by at most ``PreparedDistances.moves`` each; coarsening keeps that, rounded up to a step; the noise is
 exact; the rest is post-processing. The number of rows is shown: neighbours replace, not add.
 """
@@ -67,12 +67,12 @@ class NoisyDistances(Recipe):
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedDistances":
         """Compute what one unit can move, before any data is read."""
         _check_possible(self, guarantee)
-        grid = SquareGrid(schema)
+        grid = DistanceGrid(schema)
         return PreparedDistances(self, schema, guarantee, grid, _moves(schema, guarantee, grid))
 
 
 def _check_possible(recipe: NoisyDistances, guarantee: Guarantee) -> None:
-    """Refuse what no noisy distances can promise."""
+    """Refuse what no mechanism of noisy distances can promise."""
     check_shows_rows(guarantee, "noisy distances show one number per pair of records")
     check_noise(guarantee, recipe.noise)
     if guarantee.projection == "fresh":
@@ -81,7 +81,7 @@ def _check_possible(recipe: NoisyDistances, guarantee: Guarantee) -> None:
         )
 
 
-class SquareGrid:
+class DistanceGrid:
     """The lattice of clipped inputs, with one step for all columns, so that squared distances are whole numbers.
 
     Column j runs from 0 to ``tops[j]`` steps, the widest one to 2^bits. With d columns d 4^bits <= 2^52.
@@ -105,11 +105,11 @@ class SquareGrid:
 
     @property
     def squares(self) -> list[int]:
-        """The squared widths of the columns, in squared steps."""
+        """The squared widths of the columns, in squared steps of the grid."""
         return [int(top) ** 2 for top in self.tops]
 
     def steps(self, length: float) -> float:
-        """At least as many steps as two clipped rows can be apart, on the grid, that are this far apart before."""
+        """Upper bound, in steps, on the distance of two clipped rows on the grid that are this far apart before."""
         return length / self.step * (1 + 1e-9) + math.sqrt(self.encoding.dim) * (1 + 1e-6)
 
     def round(self, block: Floats) -> Floats:
@@ -124,8 +124,8 @@ class SquareGrid:
         return cells
 
 
-def _moves(schema: Schema, guarantee: Guarantee, grid: SquareGrid) -> tuple[int, int]:
-    """How far one squared distance moves at most, in squared steps, if one of its two rows moves, and if both do.
+def _moves(schema: Schema, guarantee: Guarantee, grid: DistanceGrid) -> tuple[int, int]:
+    """Noisy distances: most by which one squared distance moves if one of its rows moves, if both; squared steps.
 
     One value: distances along a column of width c lie in [0, c^2], along a category in [0, 2 w^2]. A record in the box:
     all distances lie in [0, D^2], D the diameter. Both are attained, by a unit that goes from one end to the other
@@ -149,7 +149,7 @@ def _moves(schema: Schema, guarantee: Guarantee, grid: SquareGrid) -> tuple[int,
 
 
 def _farther(reach: float, diameter: float, box: int) -> int:
-    """How much a squared length of at most diameter^2 <= box changes when the length changes by at most ``reach``."""
+    """Noisy distances: how much a square <= diameter^2 <= box changes when its root changes by at most ``reach``."""
     bound = diameter**2 if reach >= diameter else reach * (2 * diameter - reach)
     return min(box, math.floor(bound * (1 + 1e-12)))
 
@@ -164,12 +164,12 @@ class PreparedDistances(Prepared):
     recipe: NoisyDistances
     schema: Schema
     guarantee: Guarantee
-    grid: SquareGrid
+    grid: DistanceGrid
     moves: tuple[int, int]
 
     @property
     def settings(self) -> dict[str, str | int | None]:
-        """The noise."""
+        """Which noise the distances get."""
         return {"noise": self.recipe.noise}
 
     def loss(self, level: float) -> Loss:
@@ -198,7 +198,7 @@ class PreparedDistances(Prepared):
         return self._norm(self.moved(rows), (one, both))
 
     def _norm(self, counts: tuple[int, int], sizes: tuple[int, int]) -> float:
-        """The norm of a vector with so many entries of each size; rounded up."""
+        """The norm of a move of the distances, with so many entries of each size; rounded up."""
         if self.recipe.order == 1:
             return float(sum(count * size for count, size in zip(counts, sizes, strict=True)))
         squares = sum(count * size**2 for count, size in zip(counts, sizes, strict=True))
@@ -238,7 +238,7 @@ class PreparedDistances(Prepared):
         return Published(self.facts(level, count), ("squared_distance",), blocks, by_record=False)
 
     def _gather(self, rows: Rows) -> Floats:
-        """All rows as integers, (columns, rows)."""
+        """All rows as integers, (columns, rows), whose distances are taken."""
         parts, count = [], 0
         for part in rows.map(lambda _, block: self.grid.round(block)):
             parts.append(part)
@@ -262,7 +262,10 @@ class PreparedDistances(Prepared):
 
 
 def _triangles(table: Floats) -> Iterator[tuple[int, list[Floats]]]:
-    """Exact squared distances of each row to all later ones, in runs of rows with the position of their first."""
+    """Noisy distances before their noise: exact squared distances of each row to all later ones, in runs of rows.
+
+    Each run comes with the position of its first row.
+    """
     count, norms = table.shape[1], np.sum(table * table, axis=0)
     together = max(1, _CELLS // count)
     for start in range(0, count - 1, together):

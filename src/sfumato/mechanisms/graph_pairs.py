@@ -64,7 +64,7 @@ def _check(name: str, vertices: int | None, schema: Schema | None, guarantee: Gu
 
 
 def triangle(graph: Graph) -> Iterator[tuple[int, Integers]]:
-    """The weights of all pairs u < v in steps, row after row of the upper triangle, with the position of each block."""
+    """Weights of all pairs of vertices u < v in steps, row after row of the upper triangle, with each block's place."""
     n = graph.vertices
     first, second = graph.first.astype(np.int64), graph.second.astype(np.int64)
     places = first * (2 * n - first - 1) // 2 + (second - first - 1)
@@ -92,7 +92,7 @@ class EdgeNoise(Recipe):
         check_vertices(self.vertices)
 
     def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeNoise":
-        """Refuse what cannot be promised; a graph has no schema."""
+        """Noise on all pairs of vertices: refuse what cannot be promised; a graph has no schema."""
         _check("noise on every pair", self.vertices, schema, guarantee)
         check_noise(guarantee, self.noise)
         return PreparedEdgeNoise(self, guarantee)
@@ -107,15 +107,15 @@ class PreparedEdgeNoise(PreparedGraph):
 
     @property
     def settings(self) -> dict[str, str | int | None]:
-        """Noise and vertices."""
+        """Noise on pairs, and vertices."""
         return {"noise": self.recipe.noise, "vertices": self.recipe.vertices}
 
     def loss(self, level: float) -> Loss:
-        """One number moves by at most 1."""
+        """The loss of noise on all pairs of vertices, of which one number moves by at most 1."""
         return noise_loss(order_of(self.recipe.noise), level)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
-        """The noisy weights of all pairs. Guarantee: as stated at the top; weights are clipped here."""
+        """The noisy weights of all pairs of vertices. Guarantee: as stated at the top; weights are clipped here."""
         scale = level * 2.0**INPUT_BITS  # a product with a power of two is exact
         check_scale(self.guarantee, scale, level, "between 1e-5 and 1e8")
         graph = _gathered(rows, self.recipe.vertices)
@@ -130,7 +130,7 @@ class PreparedEdgeNoise(PreparedGraph):
             yield np.asarray(noisy[None] * np.float64(_STEP))
 
     def facts(self, level: float, graph: Graph) -> Facts:
-        """What the manifest says of a run at this level."""
+        """What the manifest says of noisy pairs of vertices at this level."""
         noisy = noise_facts(order_of(self.recipe.noise), 1.0, level)
         return {
             "kind": "graph-noise",
@@ -157,7 +157,7 @@ class EdgeResponse(Recipe):
             raise check.fail("weighted", self.weighted, "True, False or left out")
 
     def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedEdgeResponse":
-        """Refuse what cannot be promised; a graph has no schema."""
+        """Randomized answers for all pairs: refuse what cannot be promised; a graph has no schema."""
         _check("a response on every pair", self.vertices, schema, guarantee)
         return PreparedEdgeResponse(self, guarantee)
 
@@ -171,15 +171,15 @@ class PreparedEdgeResponse(PreparedGraph):
 
     @property
     def settings(self) -> dict[str, str | int | None]:
-        """The vertices."""
+        """The vertices whose pairs are answered."""
         return {"vertices": self.recipe.vertices}
 
     def loss(self, level: float) -> Loss:
-        """One answer out of two."""
+        """The loss of one randomized answer out of two, for each pair of vertices."""
         return Response(1 / level)
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
-        """The answers for all pairs, 0 or 1. Guarantee: as stated at the top."""
+        """The answers for all pairs of vertices, 0 or 1. Guarantee: as stated at the top."""
         epsilon = 1 / level
         if not randomized_choice.SMALLEST_EPSILON <= epsilon <= randomized_choice.LARGEST_EPSILON:
             raise ParameterError(
@@ -192,7 +192,10 @@ class PreparedEdgeResponse(PreparedGraph):
         return Published(self.facts(level, graph, weighted=weighted), ("edge",), blocks, by_record=False)
 
     def _blocks(self, graph: Graph, epsilon: float, secret: Secret, *, weighted: bool) -> Iterator[NDArray[np.int8]]:
-        """Rounding draws from streams of its own, so a graph of weights 0 and 1 has the same answers either way."""
+        """Answers for blocks of pairs.
+
+        Rounding draws from streams of its own, so a graph of weights 0 and 1 has the same answers either way.
+        """
         recipe = f"EdgeResponse(vertices={self.recipe.vertices!r})"
         parameters = f"{recipe} {self.guarantee!r} {graph.vertices} {epsilon.hex()}"
         for position, steps in triangle(graph):
@@ -204,7 +207,7 @@ class PreparedEdgeResponse(PreparedGraph):
             yield words.respond(bits, 2, epsilon).astype(np.int8)[None]
 
     def facts(self, level: float, graph: Graph, *, weighted: bool) -> Facts:
-        """What the manifest says of a run at this level."""
+        """What the manifest says of randomized answers for all pairs of vertices at this level."""
         epsilon = 1 / level
         keep = float(1 / (1 + np.exp(-epsilon)))
         mechanism = {"name": "graph-responses", "epsilon_per_value": epsilon, "keep": keep, "weighted": weighted}

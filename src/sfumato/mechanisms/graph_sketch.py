@@ -26,7 +26,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation import cuts
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe, idealized
+from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe, idealized_warning
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Loss
@@ -44,7 +44,7 @@ _MOST_SHARE = 0.5  # of the complete graph, before a release warns of it
 
 
 def check_edges(name: str, schema: Schema | None, guarantee: Guarantee) -> None:
-    """Refuse what no mechanism on graphs can promise."""
+    """Refuse what neither a graph sketch nor any other mechanism on edges can promise."""
     if guarantee.unit != "edge":
         raise ParameterError(f"{name} protects the weight of one edge, got unit={guarantee.unit!r}: use unit='edge'")
     if schema is not None:
@@ -52,14 +52,14 @@ def check_edges(name: str, schema: Schema | None, guarantee: Guarantee) -> None:
 
 
 def check_vertices(vertices: int | None) -> None:
-    """The number of vertices is a whole number that ids can reach, or left out."""
+    """The number of vertices of a graph sketch is a whole number that ids can reach, or left out."""
     if vertices is not None:
         check.whole(2, vertices=vertices)
         check.between(2, LARGEST_VERTICES, vertices=vertices)
 
 
 def rows_for(distortion: float, failure_probability: float) -> int:
-    """Rows after which any one cut is within 1 +- distortion of its mixed value but for this probability.
+    """Rows of a graph sketch for any one cut to be within 1 +- distortion of its mixed value but for this probability.
 
     r = 8 ln(2 / nu) / eta^2, Blocki et al. 2012, Theorem 3.1.
     """
@@ -75,7 +75,7 @@ class PreparedGraph(Prepared):
 
     @property
     def schema(self) -> None:
-        """A graph has none."""
+        """A graph that is sketched, or published pair by pair, has no schema."""
         return
 
 
@@ -113,7 +113,7 @@ class GraphSketch(Recipe):
 
     @property
     def height(self) -> int:
-        """The number of rows, which is never missing once the recipe exists."""
+        """The number of rows of the sketch, which is never missing once the recipe exists."""
         assert self.rows is not None
         return self.rows
 
@@ -203,12 +203,16 @@ class PreparedGraphSketch(PreparedGraph):
             },
             "rows": graph.vertices,
             "numerics": "idealized",
-            "warnings": [idealized(grid), *_little(weight / graph.vertices), *([FROM_DATA] if graph.from_data else [])],
+            "warnings": [
+                idealized_warning(grid),
+                *_little(weight / graph.vertices),
+                *([FROM_DATA] if graph.from_data else []),
+            ],
         }
 
 
 def _little(share: float) -> list[str]:
-    """What to say where most of what is published is the complete graph, by a public number."""
+    """What a graph sketch warns of where most of what it publishes is the complete graph, by a public number."""
     if share <= _MOST_SHARE:
         return []
     text = (
@@ -222,7 +226,7 @@ _Stream = functools.partial[Floats]
 
 
 def _normals(secret: Secret, parameters: str, content: bytes, group: int, edges: int, size: int) -> Floats:
-    """The normals of one group of sketch rows for the vertices (edges = -1) or for one block of edges."""
+    """Normals of one group of rows of a graph sketch, for the vertices (edges = -1) or for one block of edges."""
     return secret.words(parameters, content, group, edges).normals(size)
 
 
@@ -239,7 +243,7 @@ class _Sampler:
     stream: _Stream
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float32]]:
-        """The whole sketch, drawn when the first block is asked for, then vertex after vertex."""
+        """The whole graph sketch, drawn when the first block is asked for, then vertex after vertex."""
         n = self.graph.vertices
         whole = np.empty((rows, n), np.float32)
         together = max(_TOGETHER[0], _TOGETHER[1] // n)
@@ -252,7 +256,7 @@ class _Sampler:
             yield whole[:, start : start + size]
 
     def _fill(self, out: NDArray[np.float32], group: int) -> None:
-        """A few rows at once, rounded to the grid; the same whatever the number of threads."""
+        """A few rows of a graph sketch at once, rounded to the grid; equal for any number of threads."""
         n, count = self.graph.vertices, len(out)
         sums = self.stream(group, -1, n * count).reshape(n, count)
         sums -= sums.mean(axis=0)
@@ -266,7 +270,10 @@ class _Sampler:
         out[...] = sums.T
 
     def _incidences(self) -> Iterator[tuple[int, Any]]:
-        """sqrt(1 - w/n) E' for a block of edges after the other; as wide as there are vertices, so O(n + m) in all."""
+        """sqrt(1 - w/n) E' of the sketched graph, a block of edges after the other.
+
+        As wide as there are vertices, so O(n + m) in all.
+        """
         graph, n = self.graph, self.graph.vertices
         size = max(_EDGES, n)
         for start in range(0, graph.steps.size, size):

@@ -48,7 +48,7 @@ class RandomizedResponse(Recipe):
     """
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedResponses":
-        """Check that the promise can be kept, before any data is read."""
+        """Check that randomized response can keep the promise, before any data is read."""
         _check_promise(guarantee)
         answers = response_law.answers(schema)
         _check_schema(schema, answers)
@@ -76,7 +76,7 @@ def _check_schema(schema: Schema, answers: tuple[ResponseColumn, ...]) -> None:
 
 
 def _changed(answers: tuple[ResponseColumn, ...], guarantee: Guarantee) -> tuple[int, ...]:
-    """How many answers each value has that one unit may change in one row; the worst choice of them."""
+    """Randomized response: answers of each value that one unit may change in one row; the worst choice of values."""
     sizes = sorted(answer.categories for answer in answers)
     change = guarantee.allowed_change
     if change.kind == "attribute":
@@ -98,7 +98,7 @@ def _changed(answers: tuple[ResponseColumn, ...], guarantee: Guarantee) -> tuple
 
 
 def response_loss(epsilon: float, changed: tuple[int, ...], group: int = 1) -> Loss:
-    """The loss of answers of this epsilon where values with so many answers each may all change, in so many rows."""
+    """Randomized response: loss of answers of this epsilon if values with so many answers change, in ``group`` rows."""
     values = len(changed) * group
     if values == 1:
         return Response(epsilon, changed[0])

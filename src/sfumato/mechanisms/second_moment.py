@@ -45,7 +45,7 @@ BITS = 20  # the widest column, or the anchor, has at most 2^20 steps: products 
 
 
 def box(half: Integers, order: Order, anchor: int = 0) -> float:
-    """How far the matrix moves when a row moves anywhere within |x_j| <= h_j; exact for order 1 without an anchor.
+    """How far a second moment moves when a row moves anywhere within |x_j| <= h_j; exact for order 1, no anchor.
 
     Order 1: |a|_1 + |b|_1 <= 2|h|_1 gives F <= |h|_1^2, so (F + D)/2 <= (|h|_1^2 + |h|_2^2)/2, the sum of h_i h_j over
     i <= j; x = h, y = 0 attains it. Order 2: |M|_F^2 = |x|^4 + |y|^4 - 2<x, y>^2 <= 2|h|_2^4; also |M_jj| <= h_j^2 and
@@ -71,7 +71,7 @@ def box(half: Integers, order: Order, anchor: int = 0) -> float:
 
 
 def arrival(lengths: tuple[float, float], order: Order, anchor: int, *, centred: bool) -> float:
-    """How far the matrix moves when a row x with |x|_1 <= L1 and |x|_2 <= L2 comes or goes; c^2 counts it.
+    """How far a second moment moves when a row x with |x|_1 <= L1 and |x|_2 <= L2 comes or goes; c^2 counts it.
 
     The triangle of x x^T has the l1 norm (|x|_1^2 + |x|_2^2)/2 and, in the norm of order 2, |x|_2^2. Centred, the row
     is (x, c): the same with L1 + c and L2^2 + c^2. Otherwise c^2 is one more number beside the triangle.
@@ -84,7 +84,7 @@ def arrival(lengths: tuple[float, float], order: Order, anchor: int, *, centred:
 
 
 def attribute(half: Integers, order: Order, categories: Runs = (), anchor: int = 0) -> float:
-    """How far the matrix moves when one value moves; exact for order 1.
+    """How far a second moment moves when one value of a row moves; exact for order 1.
 
     Only b_j is not 0. With B = |b_j|, |a_j| <= 2 h_j - B and |a_i| <= 2 h_i, so the l1 norm is at most
     B (2 h_j - B + H), H the sum of the other h_i: the largest over whole B is 2 h_j H (B = 2 h_j) if H >= 2 h_j, and
@@ -105,7 +105,7 @@ def attribute(half: Integers, order: Order, categories: Runs = (), anchor: int =
 
 
 def two_columns(half: Integers, first: int, order: Order, anchor: int = 0) -> float:
-    """How far the matrix moves when the column ``first`` and another of the same half-range h move, to any values.
+    """How far a second moment moves when column ``first`` and another of equal half-range h move, to any values.
 
     Let B, C be their |b_j| and s = B + C. Order 1: with H the sum of the other h_i and |a_j| = 2h - |b_j| the triangle
     moves by at most H s + 3 h s - (B^2 + C^2 + B C), largest for B = C: (H + 3h) s - 3 s^2/4, so 4 h H (s = 4h) if
@@ -124,7 +124,7 @@ def two_columns(half: Integers, first: int, order: Order, anchor: int = 0) -> fl
 
 
 def length_ball(longest: float, moved: float) -> float:
-    """The largest |M|_F for |x|_2, |y|_2 <= L and |x - y|_2 <= r; exact.
+    """How far a second moment moves in the Frobenius norm for |x|_2, |y|_2 <= L and |x - y|_2 <= r; exact.
 
     |M|_F^2 = X^2 + Y^2 - (X + Y - r^2)^2/2 with X = |x|^2 >= Y = |y|^2. It grows with X, so X = L^2 (where x and y are
     parallel both may grow), and is convex in Y, so Y is at an end: x and y parallel give r (2 L - r), and Y = L^2 gives
@@ -137,7 +137,7 @@ def length_ball(longest: float, moved: float) -> float:
 
 
 def sum_ball(half: Integers, largest: float, moved: float) -> float:
-    """The l1 norm of the triangle for |x|_1, |y|_1 <= L and |x - y|_1 <= r: an upper bound.
+    """How far a second moment's triangle moves in l1 for |x|_1, |y|_1 <= L and |x - y|_1 <= r: an upper bound.
 
     F <= |a|_1 |b|_1 <= r (2|h|_1 - r) for r <= |h|_1 (at most |h|_1^2 beyond), also 2 L r, and F <= |x|_1^2 + |y|_1^2,
     at most 2 L^2. D <= max|a_j| |b|_1 <= 2 max(h) r, D <= |h|_2^2, and D <= |x|^2 + |y|^2 <= 2 L^2. At r = 2L this is
@@ -174,7 +174,7 @@ class CentredGrid:
 
     @classmethod
     def of(cls, schema: Schema, *, anchored: bool = False) -> Self:
-        """The finest grid of a schema whose numbers, the anchor included, have ``BITS`` bits; no data needed."""
+        """The finest grid for a private second moment with ``BITS`` bits, the anchor included; no data needed."""
         check_widths(schema.encoding.ranges)
         if schema.norm_bound is not None:
             check_widths(np.array([schema.norm_bound]))
@@ -186,7 +186,7 @@ class CentredGrid:
 
     @classmethod
     def _of_bits(cls, schema: Schema, bits: int, *, anchored: bool) -> Self:
-        """The grid on which the widest column has 2^bits steps on either side of its centre."""
+        """The grid of a private second moment on which the widest column has 2^bits steps on either side."""
         frame = MomentGrid.of(schema, bits)
         check_steps(schema.encoding.weights, frame.step)
         plain = cls(schema, frame.centre, frame.half, frame.step, bits)
@@ -194,16 +194,16 @@ class CentredGrid:
 
     @property
     def dim(self) -> int:
-        """The number of columns, the anchor's included."""
+        """The number of columns of the second moment, the anchor's included."""
         return self.half.size + (self.anchor > 0)
 
     @property
     def bits(self) -> int:
-        """No number of a rounded block is beyond 2 to this."""
+        """No number of a block that is rounded for a second moment is beyond 2 to this."""
         return max(self.column_bits, (self.anchor - 1).bit_length())
 
     def round(self, block: Floats) -> Floats:
-        """Clip, centre, weigh and round an encoded block; integers, held in doubles."""
+        """Clip, centre, weigh and round an encoded block for an exact second moment; integers, held in doubles."""
         steps = self.schema.clip(block)
         steps -= self.centre[:, None]
         steps *= (self.schema.encoding.weights / self.step)[:, None]
@@ -213,7 +213,7 @@ class CentredGrid:
         return np.concatenate([steps, np.full((1, steps.shape[1]), float(self.anchor))]) if self.anchor else steps
 
     def longest(self, order: Order) -> float:
-        """A bound on the norm of every rounded row."""
+        """A bound on the norm of every row rounded for a second moment."""
         widest = float(np.linalg.norm(self.half, order)) * (1 + 2.0**-40)
         if self.schema.norm_bound is None or (self.schema.norm == "l2" and order == 1):
             return widest
@@ -222,7 +222,7 @@ class CentredGrid:
         return min(widest, (self.schema.norm_bound / self.step + rounding) * (1 + 2.0**-40))
 
     def reach(self, guarantee: Guarantee, order: Order, *, centred: bool = False) -> float:
-        """How far one unit moves what is published of the exact matrix, in the norm that the noise protects against.
+        """Sensitivity of an exact second moment: how far one unit moves what is published of it, in the noise's norm.
 
         ``centred``: the sums beside the anchor are published too, so it counts.
         Rounding moves each number by less than one step more, which lengthens a change within a ball. Rows of one
@@ -237,7 +237,7 @@ class CentredGrid:
         return found if guarantee.group == 1 else found * guarantee.group * (1 + 2.0**-45)
 
     def _replacing(self, change: Change, order: Order, anchor: int) -> float:
-        """The same for one row that becomes another.
+        """Sensitivity of an exact second moment to one row that becomes another.
 
         An l1 norm over the triangle of p columns is at most sqrt(p (p + 3))/2 times the Frobenius norm (Cauchy: weights
         1 on the diagonal, 1/2 off it). An anchor lengthens rows, and no change.
@@ -279,7 +279,7 @@ class SecondMoment:
 
     @classmethod
     def anchored(cls, schema: Schema, guarantee: Guarantee, order: Order, *, centred: bool) -> Self:
-        """The same with sums, if centred, and with the number of rows, if that is protected."""
+        """Compute what one unit can move in a second moment with sums, if centred, and a protected number of rows."""
         grid = CentredGrid.of(schema, anchored=True)
         return cls(grid, guarantee, order, grid.reach(guarantee, order, centred=centred), centred)
 

@@ -81,18 +81,18 @@ class Sketch(Recipe):
 
     @property
     def width(self) -> int | None:
-        """How many numbers each record becomes."""
+        """The recipe of a sketch: how many numbers each record becomes."""
         return self.dimension
 
     @property
     def family(self) -> Family:
-        """The projection's family, which is never missing once the recipe exists."""
+        """The recipe's family of projections, which is never missing once the recipe exists."""
         assert self.projection is not None
         return self.projection
 
     @property
     def order(self) -> Order:
-        """The norm that the noise protects against."""
+        """The recipe of a sketch: the norm that its noise protects against."""
         return order_of(self.noise)
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
@@ -126,7 +126,7 @@ def _prepared(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: 
 
 
 def _check_possible(sketch: Sketch, guarantee: Guarantee) -> None:
-    """Refuse what no sketch can promise."""
+    """Refuse what no sketch can promise of its noise and projection."""
     check_shows_rows(guarantee, "a sketch shows one row per record")
     check_noise(guarantee, sketch.noise)
     if guarantee.projection == "fresh":
@@ -147,7 +147,10 @@ def _check_fresh(sketch: Sketch, guarantee: Guarantee) -> None:
 
 
 def _fixed_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: LatticeProjection) -> float:
-    """How far one unit moves the exact product, in the norm of the noise; up to ``group`` rows of one person move."""
+    """Sketch by a fixed projection: how far one unit moves the exact product, in the norm of the noise.
+
+    Up to ``group`` rows of one person move.
+    """
 
     def one_row(change: Change) -> float:
         return projection.sensitivity(change, recipe.order, categories=schema.encoding.categories)
@@ -162,7 +165,10 @@ def _fixed_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projectio
 
 
 def _fresh_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: LatticeProjection) -> float:
-    """The radius of the change before projection, rounding of the inputs included, in units of the exact product."""
+    """Sketch by a fresh projection: radius of the change before projecting, in units of the exact product.
+
+    Rounding of the inputs is included.
+    """
     del recipe
     widest = float(np.linalg.norm(projection.ranges)) * (1 + 1e-12)
     radius = effective_change(schema, guarantee).radius or 0.0
@@ -320,7 +326,7 @@ class PreparedSketch(Prepared):
 
 
 def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
-    """The change one unit can make once rows are clipped to the schema's norm, if it has one.
+    """What a sketch must hide: the change one unit can make once rows are clipped to the schema's norm, if any.
 
     Two rows in a ball of radius R are at most 2R apart. Radial clipping never lengthens an l2 change and at most
     doubles an l1 change, so a smaller ball of changes stays one; the clip's own rounding is added.
@@ -342,7 +348,7 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
 
 
 def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Callable[[Any], NDArray[np.int64]]:
-    """From an encoded block to the coarsened exact product: clip, round, multiply, coarsen."""
+    """A sketch before its noise: an encoded block to the coarsened exact product (clip, round, multiply, coarsen)."""
     encoding = schema.encoding
     grid = InputGrid(encoding.low, encoding.high, projection.input_bits)
 

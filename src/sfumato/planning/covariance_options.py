@@ -22,7 +22,7 @@ from sfumato.mechanisms.covariance import (
     Covariance,
     CovarianceNoise,
     PreparedCovariance,
-    PreparedScatterSketch,
+    PreparedCovarianceSketch,
 )
 from sfumato.planning import forecast, per_record
 from sfumato.planning.option import Option, PlanRequest
@@ -97,19 +97,19 @@ def standard_error(noise: CovarianceNoise, setting: Setting, rows: int | None = 
     recipe = Covariance(noise=noise, centred=setting.centred, rows=rows if noise == "sketch" else None)
     prepared = recipe.prepare(setting.schema, setting.guarantee)
     level = _level(prepared)
-    if isinstance(prepared, PreparedScatterSketch):
+    if isinstance(prepared, PreparedCovarianceSketch):
         return _sketched(prepared, setting, level)
     return _noisy(prepared, setting, level)
 
 
-def _level(prepared: PreparedCovariance | PreparedScatterSketch) -> float:
+def _level(prepared: PreparedCovariance | PreparedCovarianceSketch) -> float:
     guarantee = prepared.guarantee
-    if isinstance(prepared, PreparedScatterSketch) and guarantee.neighbours == "replace":
+    if isinstance(prepared, PreparedCovarianceSketch) and guarantee.neighbours == "replace":
         return ridge(prepared.draws, guarantee, centred=prepared.recipe.centred)
     return calibrate(prepared, guarantee).level
 
 
-def _sketched(prepared: PreparedScatterSketch, setting: Setting, level: float) -> float:
+def _sketched(prepared: PreparedCovarianceSketch, setting: Setting, level: float) -> float:
     """sqrt(2/r) of what is sketched, and the error of the number of records."""
     facts = prepared.facts(level, None)["mechanism"]
     whole = setting.variance * setting.records + facts["ridge"]

@@ -104,22 +104,25 @@ class Synthetic(Recipe):
 
     @property
     def width(self) -> int | None:
-        """How many numbers a synthetic row has, where that is given."""
+        """The recipe of synthetic rows: how many numbers a row has, where that is given."""
         return self.dimension
 
     @property
     def order(self) -> Order:
-        """The norm that the noise protects against."""
+        """The recipe of synthetic rows: the norm that the noise protects against."""
         return base.order_of(self.noise)
 
     @property
     def normalised(self) -> Normalise:
-        """How often rows are normalised."""
+        """The recipe of synthetic rows: how often real rows are normalised."""
         return self.normalise or ("twice" if self.about == "private" else "once")
 
     @property
     def about(self) -> Centring:
-        """Which centre the rows are taken about; what only two stages can do asks for a private one."""
+        """The recipe's centring: which centre rows are taken about.
+
+        What only two stages can do asks for a private one.
+        """
         if self.centring != "best":
             return self.centring
         two = self.normalise == "twice" or self.split != "best"
@@ -133,7 +136,7 @@ class Synthetic(Recipe):
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What no guarantee covers."""
+        """What no guarantee covers of synthetic rows by this recipe."""
         return (base.CLASSES_SHOWN,) if self.counts == "public" else ()
 
     @property
@@ -177,7 +180,7 @@ def _check_split(split: object) -> None:
 
 
 def _check_possible(recipe: Synthetic, guarantee: Guarantee) -> None:
-    """Refuse what synthetic rows cannot promise."""
+    """Refuse what the recipe for synthetic rows cannot promise."""
     if guarantee.unit != "record":
         raise ParameterError(
             f"rows are normalised, which lets one value move a whole row: use unit='record', got {guarantee.unit!r}"
@@ -192,7 +195,7 @@ def _check_possible(recipe: Synthetic, guarantee: Guarantee) -> None:
 
 
 def best_share(mean_energy: float, moment_energy: float, order: Order) -> float:
-    """The share f of the mean that minimises the predicted error, given the noise's energy in each at share 1.
+    """Recipe's budget: share f of the mean with the least predicted error, given the noise's energy in each at share 1.
 
     Error: expected squared length of the mean's noise, which lengthens every centred row, plus expected squared
     Frobenius norm of the second moments' noise. Both fall with the number of records alike, so it plays no part.
@@ -221,12 +224,12 @@ class PreparedSynthetic(Prepared):
 
     @property
     def schema(self) -> Schema:
-        """What the columns are."""
+        """What the columns of the real rows are."""
         return self.labelled.schema
 
     @property
     def frame(self) -> Frame:
-        """How rows come into the unit ball."""
+        """How real rows come into the unit ball."""
         return self.moment.frame
 
     @property
@@ -241,7 +244,7 @@ class PreparedSynthetic(Prepared):
 
     @property
     def share(self) -> float:
-        """The share of the budget that the mean gets."""
+        """The share of the recipe's budget that the mean gets."""
         split = self.recipe.split
         if self.mean is None:
             return 0.0
@@ -252,17 +255,17 @@ class PreparedSynthetic(Prepared):
         return float(split[0])
 
     def levels(self, level: float) -> tuple[float, float]:
-        """Noise scale over sensitivity of the two stages, such that their losses add up to that of ``level``."""
+        """Recipe's level split: noise scale over sensitivity of mean and moments, with the loss of ``level`` in all."""
         return base.split_levels(level, self.share, self.recipe.order)
 
     def loss(self, level: float) -> Loss:
-        """The stages together, or the only one."""
+        """The loss of a run of the recipe: its stages together, or the only one."""
         first, second = self.levels(level)
         alone = self.mean is None and self.recipe.order == 1
         return Laplace(1.0, second) if alone else base.split_loss(first, second, self.recipe.order)
 
     def scales(self, level: float) -> tuple[float, float]:
-        """The scales of the two stages' noise in their steps, rounded up; 0 for a stage that is not there."""
+        """The recipe's noise scales, of mean and of moments in their steps, rounded up; 0 for a stage not there."""
         first, second = self.levels(level)
         return (
             0.0 if self.mean is None else self._scale(first * self.mean.sensitivity, level),
@@ -294,7 +297,7 @@ class PreparedSynthetic(Prepared):
         return secret.words(parameters, self.schema.digest, exact)
 
     def _centred(self, stage: MeanStage, rows: Rows, scale: float, secret: Secret) -> "_Centred":
-        """Stage 1: the noisy mean, and the number of records, with noise unless it is public."""
+        """A run of the recipe begins: the noisy mean, and the number of records, with noise unless it is public."""
         exact, dim = stage.exact(rows), self.frame.dim
         known = base.public_rows(int(exact[-1]), self.guarantee)
         moved = stage.moved(exact)
@@ -306,7 +309,7 @@ class PreparedSynthetic(Prepared):
     def _components(
         self, exact: Integers, known: int | None, centred: "_Centred | None", scale: float, secret: Secret
     ) -> tuple[list[Component], float]:
-        """Stage 2: noise on the second moments, the Gaussians that fit them, and for how many records they stand.
+        """A run of the recipe goes on: noisy second moments, the Gaussians that fit, their number of records.
 
         Where the number of records is private, that of the classes together is known better than that of stage 1.
         """
@@ -366,7 +369,7 @@ class PreparedSynthetic(Prepared):
         }
 
     def _stage(self, sensitivity: float, scale: float, unit: float) -> Facts:
-        """A stage's sensitivity and noise, of sums that are not divided by the number of records."""
+        """The recipe's facts on one stage: sensitivity and noise of sums not divided by the number of records."""
         return base.noise_facts(self.recipe.order, sensitivity * unit, scale * unit)
 
 

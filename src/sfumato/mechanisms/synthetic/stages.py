@@ -313,12 +313,12 @@ class MomentStage:
 
 
 def least(error: Callable[[float], float]) -> float:
-    """The weight between 1/16 and 1 whose error is least, to a twelfth of its size."""
+    """A moment stage's constant: the weight between 1/16 and 1 whose error is least, to a twelfth of its size."""
     return float(min(np.exp2(-np.arange(33) / 8), key=error))
 
 
 def _grouped(reach: float, group: int) -> float:
-    """Rows of one person move the same sums."""
+    """Sensitivity of a stage's sums to a group: rows of one person move the same sums."""
     return reach if group == 1 else unit_ball.rounded_up(reach * group)
 
 
@@ -326,13 +326,13 @@ def _grouped(reach: float, group: int) -> float:
 
 
 def largest_dimension(labelled: Labelled, columns: int) -> int:
-    """The most columns of which the covariances of all classes can be published."""
+    """The most columns of synthetic rows for which a moment stage can publish the covariances of all classes."""
     matrices = max(1, len(labelled.classes))
     return max(p for p in range(1, columns + 1) if p == 1 or matrices * p * p <= _NUMBERS)
 
 
 def check_dimension(labelled: Labelled, dimension: int) -> None:
-    """Refuse a model that no manifest can hold, before anything is read or spent."""
+    """Refuse a moment stage whose Gaussian model no manifest can hold, before anything is read or spent."""
     numbers = max(1, len(labelled.classes)) * (dimension + 1) ** 2
     if numbers * _WRITTEN > LARGEST:
         most = math.isqrt(LARGEST // _WRITTEN // max(1, len(labelled.classes))) - 1
@@ -342,7 +342,10 @@ def check_dimension(labelled: Labelled, dimension: int) -> None:
 def best_dimension(
     labelled: Labelled, columns: int, guarantee: Guarantee, centring: Centring, *, weight: float, rows: int | None
 ) -> int:
-    """The best dimension under Laplace noise; ``rows`` is how many records the owner publicly expects."""
+    """The best dimension of the moment stage under Laplace noise.
+
+    ``rows`` is how many records the owner publicly expects.
+    """
     each = (rows or ROWS) / max(1, len(labelled.classes)) * guarantee.epsilon * _SHARE[centring] / guarantee.group
     spread = columns if labelled.classes else columns**2
 
@@ -355,7 +358,7 @@ def best_dimension(
 
 
 def _moved(labelled: Labelled, p: int, guarantee: Guarantee, weight: float) -> float:
-    """What one record moves, in units of what is to be told."""
+    """What one record moves in a moment stage of this dimension, in units of what is to be told."""
     if labelled.classes:
         return unit_ball.classes_move(p, 1, guarantee.neighbours, constant=weight) / weight
     if labelled.numeric:
