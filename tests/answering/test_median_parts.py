@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato.answering import median
-from sfumato.answering.median import Agreeing, Median
+from sfumato.answering.median import Median, OpenMedian
 from sfumato.answering.sparse_vector import Scales
 from sfumato.errors import ParameterError
 
@@ -49,7 +49,7 @@ def test_the_threshold_is_a_geometric_number_of_steps_up(steps_up):
     live = SimpleNamespace(_noises=noises, _scales=SimpleNamespace(query=2.0**20))
     gamma = 4 * 2.0**20 / 2**30
     steps = math.floor(0.15 / gamma)
-    assert Agreeing._threshold(live) == pytest.approx(0.75 + gamma * (steps_up % (steps + 1)), rel=1e-12)
+    assert OpenMedian._threshold(live) == pytest.approx(0.75 + gamma * (steps_up % (steps + 1)), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_threshold_is_a_geometric_number_of_steps_up(steps_up):
 def test_the_lower_median_of_candidates_is_answered(votes, middle):
     size = len(votes) - 1
     live = SimpleNamespace(prepared=SimpleNamespace(recipe=SimpleNamespace(size=size)), rows=40)
-    assert Agreeing._median(live, np.array(votes)) == middle / size * 40
+    assert OpenMedian._median(live, np.array(votes)) == middle / size * 40
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
@@ -69,8 +69,8 @@ def test_the_margin_follows_from_the_agreement_that_was_found(confidence):
     )
     agreed = (edge - scales.exceeded(0.2 * (1 - confidence))) / 2**30
     expected = -accuracy * rows * math.log(2 * agreed - 1)
-    assert Agreeing._margin(live, confidence, edge) == pytest.approx(expected, rel=1e-12)
-    assert Agreeing._margin(live, confidence, 2**28) == math.inf
+    assert OpenMedian._margin(live, confidence, edge) == pytest.approx(expected, rel=1e-12)
+    assert OpenMedian._margin(live, confidence, 2**28) == math.inf
 
 
 def test_the_agreement_is_the_mean_over_candidates():
@@ -99,5 +99,5 @@ def test_a_question_is_hard_when_the_agreement_lies_below_the_threshold(monkeypa
         _median=lambda _votes: 5.0,
         _keep=lambda _cells, _value: None,
     )
-    found = Agreeing._answered(live, np.array([True, False]))
+    found = OpenMedian._answered(live, np.array([True, False]))
     assert (found.positive, found.value) == ((True, 7.0) if hard else (False, 5.0))

@@ -69,7 +69,10 @@ class Answered:
 
 
 def measured(value: int, laplace_scale: float, remaining: int, missing: float = 1.0) -> Answered:
-    """A count with rounded Laplace noise: off by more than x + 1/2 with probability at most exp(-x / b)."""
+    """The answer of any mechanism that measured a count: off by more than x + 1/2 with chance at most exp(-x / b).
+
+    The noise is rounded Laplace noise of scale b.
+    """
 
     def margin(confidence: float) -> float:
         check.probability_below_one(confidence=confidence)
@@ -79,7 +82,7 @@ def measured(value: int, laplace_scale: float, remaining: int, missing: float = 
 
 
 def compared(confidence: float) -> float:
-    """How often a comparison may be wrong that leaves a question to what was known.
+    """How often any answering mechanism may err in a comparison that leaves a question to what was known.
 
     Then a truth that is off by more than the margin is missed by that comparison with this probability, and by a
     measured count with that of ``MEASURED_SHARE``: together with 1 - confidence at most. Any other truth is missed by
@@ -90,7 +93,7 @@ def compared(confidence: float) -> float:
 
 
 def check_counts(guarantee: Guarantee) -> None:
-    """Refuse what counts of rows cannot promise."""
+    """Refuse what no mechanism that answers with counts of rows can promise."""
     if guarantee.unit == "edge":
         raise ParameterError("counts protect values or records, got unit='edge': use unit='attribute' or 'record'")
     if guarantee.projection == "fresh":
@@ -102,17 +105,20 @@ def check_counts(guarantee: Guarantee) -> None:
 
 
 def count_move(guarantee: Guarantee) -> int:
-    """The most by which one unit moves a count."""
+    """For any answering mechanism: the most by which one unit moves a count."""
     return guarantee.group
 
 
 def disjoint_move(guarantee: Guarantee) -> int:
-    """The most by which one unit moves disjoint counts, all together: a record that is replaced leaves one cell."""
+    """For any answering mechanism: most by which one unit moves disjoint counts, together.
+
+    A record that is replaced leaves one cell and enters another.
+    """
     return guarantee.group * (2 if guarantee.neighbours == "replace" else 1)
 
 
 def checked_query(query: ArrayLike, domain: Domain) -> Query:
-    """A question as truths over the cells."""
+    """A question to any answering mechanism as truths over the cells of its domain, or a refusal."""
     array = np.asarray(query)
     if array.dtype != np.bool_ or array.shape != (domain.size,):
         raise ParameterError(
@@ -123,7 +129,7 @@ def checked_query(query: ArrayLike, domain: Domain) -> Query:
 
 
 def checked_counts(counts: ArrayLike, domain: Domain) -> Integers:
-    """A histogram of the domain."""
+    """The histogram any answering mechanism starts from: one count for each cell of the domain, or a refusal."""
     array = np.asarray(counts)
     if array.dtype.kind not in "iu" or array.shape != (domain.size,):
         raise ParameterError(f"a histogram must be {domain.size} whole numbers, got shape {array.shape}")
@@ -144,11 +150,11 @@ class Live:
 
     @property
     def at_home(self) -> bool:
-        """Whether this is the process that made it."""
+        """Whether the answering mechanism is in the process that opened it."""
         return os.getpid() == self._process
 
     def check_home(self) -> None:
-        """Refuse to go on in another process."""
+        """Refuse answers in another process than the one that opened the mechanism."""
         if not self.at_home:
             raise ParameterError(
                 "this session belongs to the process that opened it, and answers there alone: "
@@ -157,13 +163,13 @@ class Live:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One question at a time, whatever threads there are."""
+        """Answer one question at a time, whatever threads there are."""
         self.check_home()
         with self._one:
             yield
 
     def __reduce__(self) -> NoReturn:
-        """Neither ``copy`` nor ``pickle`` gets a second one."""
+        """Neither ``copy`` nor ``pickle`` gets a second one of an answering mechanism."""
         raise ParameterError(
             "an open session can be neither copied nor pickled: two of it would use noise twice; "
             "ask this one, or open another, at its own cost"
@@ -184,12 +190,12 @@ class Noises(Live):
         self.secret, self.parameters, self.step = secret, parameters, 0
 
     def added(self, stage: str, exact: Integers, laplace_scale: float, question: bytes = b"") -> Integers:
-        """Integers with noise. ``stage`` is one or two words for what they are."""
+        """Counts with the noise of an answering mechanism's next step; ``stage``: a word or two for what they are."""
         words = self.words(stage, laplace_scale.hex(), exact, question)
         return exact + words.laplace(exact.size, laplace_scale)
 
     def words(self, stage: str, options: str, exact: Integers, question: bytes = b"") -> Words:
-        """The stream of the next step."""
+        """The stream of an answering mechanism's next step."""
         self.check_home()
         self.step += 1
         asked = (question,) if question else ()
@@ -197,12 +203,12 @@ class Noises(Live):
 
 
 def packed(cells: Query) -> bytes:
-    """A question as bytes."""
+    """A question to an answering mechanism as bytes, for the key of its noise."""
     return np.packbits(cells).tobytes()
 
 
 def noises_for(secret: Secret, context: str, domain: Domain, guarantee: Guarantee, level: float) -> Noises:
-    """The noise of one mechanism at one level; ``context``: what tells its recipe from others."""
+    """The noise of one answering mechanism at one level; ``context``: what tells its recipe from others."""
     return Noises(secret, f"{context} {guarantee!r} {domain.schema.digest} {level.hex()}")
 
 
@@ -220,16 +226,16 @@ class OpenMechanism(Live):
 
     @property
     def remaining(self) -> int:
-        """How many more questions can be measured."""
+        """How many more questions any answering mechanism can measure."""
         raise NotImplementedError
 
     @property
     def histogram(self) -> SyntheticHistogram | None:
-        """What is known, for everyone, where the mechanism keeps a histogram."""
+        """What is known, for everyone, where the answering mechanism keeps a histogram."""
         return None
 
     def ask(self, query: ArrayLike) -> Answered:
-        """The answer to one question, or ExhaustedError."""
+        """The answer of any mechanism to one question, or ExhaustedError."""
         cells = checked_query(query, self._domain)
         with self.turn():
             return self._answered(cells)
@@ -256,21 +262,21 @@ class PreparedAnswers(Family, Protocol):
             ...
 
     def scales(self, level: float) -> tuple[float, ...]:
-        """The Laplace scales of all its noise that are known before a row is read."""
+        """Any answering mechanism: the Laplace scales of all noise that are known before a row is read."""
         ...
 
     def begin(self, counts: ArrayLike, level: float, secret: Secret) -> OpenMechanism:
-        """Open it on a histogram of the domain. Guarantee: the loss of ``level``, whatever is asked."""
+        """Open any answering mechanism on a histogram. Guarantee: the loss of ``level``, whatever is asked."""
         ...
 
     def start(self, rows: Rows, level: float, secret: Secret) -> OpenMechanism:
-        """Read the rows once; then ask. Guarantee: the loss of ``level``, whatever is asked."""
+        """Read the rows once; then ask any questions. Guarantee: the loss of ``level``, whatever is asked."""
         check_scales(self.guarantee, *self.scales(level))
         return self.begin(self.domain.histogram(rows), level, secret)
 
 
 def check_scales(guarantee: Guarantee, *scales: float) -> None:
-    """Refuse noise that cannot be drawn, before a row is read."""
+    """Refuse, in any answering mechanism, noise that cannot be drawn, before a row is read."""
     if not all(noise.SMALLEST_SCALE <= scale <= noise.LARGEST_SCALE for scale in scales):
         raise ParameterError(
             f"epsilon={guarantee.epsilon!r} asks for noise outside the exact sampler's range "
@@ -279,19 +285,22 @@ def check_scales(guarantee: Guarantee, *scales: float) -> None:
 
 
 def shared_out(guarantee: Guarantee, level: float) -> tuple[float, float | None]:
-    """Of 1 / level, what is left for questions, and the Laplace scale of the number of rows where it is protected."""
+    """Any answering mechanism: of 1 / level, what is left for questions, and the Laplace scale of the number of rows.
+
+    None where that number is public.
+    """
     if guarantee.neighbours == "replace":
         return 1.0 / level, None
     return (1 - COUNT_SHARE) / level, laplace_scale(count_move(guarantee), COUNT_SHARE / level)
 
 
 def counting_loss(guarantee: Guarantee, laplace_scale: float | None) -> list[Loss]:
-    """What the number of rows costs: a Laplace mechanism where it is protected, nothing where it is public."""
+    """What any answering mechanism pays for the number of rows: a Laplace loss if protected, nothing if public."""
     return [] if laplace_scale is None else [Laplace(count_move(guarantee), laplace_scale)]
 
 
 def rows_known(guarantee: Guarantee, counts: Integers, noises: Noises, laplace_scale: float | None) -> int:
-    """The number of rows: itself where it is public, with noise where it is protected; at least 1."""
+    """The number of rows that any answering mechanism uses: exact if public, with noise if protected; at least 1."""
     exact = np.array([counts.sum()])
     if guarantee.neighbours == "replace":
         return max(1, int(exact[0]))

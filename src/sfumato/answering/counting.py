@@ -33,17 +33,17 @@ _COMPARED = 1 << 12  # different columns of a list of questions that are compare
 
 
 def exact_counts(rows: Rows, select: Select) -> Integers:
-    """How many rows answer each question: ``select`` maps an encoded block to truths, (questions, rows) or (rows,)."""
+    """Counts before their noise: ``select`` maps an encoded block to truths, (questions, rows) or (rows,)."""
     return rows.sum(lambda _, block: np.atleast_2d(select(block)).sum(axis=1, dtype=np.int64))
 
 
 def histogram_counts(counts: Integers, queries: ArrayLike) -> Integers:
-    """The same from a histogram: how many rows lie in the cells of each question."""
+    """Counts before their noise, from a histogram: how many rows lie in the cells of each question."""
     return np.asarray([counts[row].sum() for row in np.atleast_2d(np.asarray(queries, bool))], np.int64)
 
 
 def list_move(queries: ArrayLike, neighbours: Neighbours) -> int:
-    """How far one record moves a list of counts in the l1 norm; exact, but for very many different records (above).
+    """Sensitivity of a list of counts: l1 move by one record; exact, but for very many different records (above).
 
     queries : truths over the cells of a domain, (questions, cells).
     """
@@ -102,7 +102,7 @@ class PreparedCounting(Family):
         return (self.recipe.move or self.recipe.questions) * count_move(self.guarantee)
 
     def loss(self, level: float) -> Loss:
-        """All questions of the list together."""
+        """The loss of all counts of the list together."""
         return Laplace(self.sensitivity, self.scale(level))
 
     def scale(self, level: float) -> float:

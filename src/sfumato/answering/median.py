@@ -69,12 +69,12 @@ _LOW, _SPAN = 0.75, 0.15  # of the randomised threshold
 
 
 def candidates_of(cells: int, rows: int) -> int:
-    """How many databases of so many rows there are over so many cells, the order of rows aside."""
+    """Median mechanism: how many databases of so many rows there are over so many cells, the order of rows aside."""
     return math.comb(cells + rows - 1, rows)
 
 
 def _check_listable(cells: int, rows: int) -> None:
-    """Refuse what cannot be listed, and say what can."""
+    """Median mechanism: refuse candidate databases that cannot be listed, and say what can."""
     if _listable(cells, rows):
         return
     most_rows = max((m for m in range(1, rows) if _listable(cells, m)), default=0)
@@ -96,7 +96,7 @@ def _listable(cells: int, rows: int) -> bool:
 
 
 def candidates(cells: int, rows: int) -> NDArray[np.int16]:
-    """All databases of so many rows over so many cells, as histograms: shape (databases, cells)."""
+    """Median mechanism: all databases of so many rows over so many cells, as histograms (databases, cells)."""
     found = np.zeros((1, 0), np.int16)
     left = np.full(1, rows)
     for _ in range(cells - 1):
@@ -184,7 +184,7 @@ class PreparedMedian(PreparedAnswers):
         return MedianParts(left * (1 - self.recipe.measuring), measuring, counting)
 
     def loss(self, level: float) -> Loss:
-        """Comparing, all hard answers, and the number of rows if it is protected."""
+        """The loss of comparing, of all hard answers, and of the number of rows if it is protected."""
         parts, move = self.parts(level), count_move(self.guarantee)
         counting = counting_loss(self.guarantee, parts.counting)
         comparing = self.comparing_loss(parts.comparing)
@@ -205,19 +205,25 @@ class PreparedMedian(PreparedAnswers):
         return Comparisons(noises, scales, self.hard)
 
     def scales(self, level: float) -> tuple[float, ...]:
-        """Of hard answers, and of the number of rows if it is protected; comparisons need that number."""
+        """Laplace scales of hard answers, and of the number of rows if it is protected.
+
+        Those of comparisons need that number.
+        """
         parts = self.parts(level)
         return parts.measuring, *(() if parts.counting is None else (parts.counting,))
 
-    def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "Agreeing":
-        """Open it on a histogram of the domain."""
+    def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "OpenMedian":
+        """Open the median mechanism on a histogram of the domain."""
         context = f"{self.recipe.context} {self.hard}"
         noises = noises_for(secret, context, self.domain, self.guarantee, level)
-        return Agreeing(self, level, checked_counts(counts, self.domain), noises)
+        return OpenMedian(self, level, checked_counts(counts, self.domain), noises)
 
 
 def agreement(count: int, votes: Integers, rows: int, accuracy: float) -> int:
-    """The rounded r: votes[j] candidates hold j of m rows in the cells, the data hold ``count`` of ``rows``."""
+    """Median mechanism: the rounded agreement r of candidates with the data.
+
+    votes[j] candidates hold j of m rows in the cells, the data hold ``count`` of ``rows``.
+    """
     size = len(votes) - 1
     gaps = np.abs(count / rows - np.arange(size + 1) / size)
     weights = np.rint(2.0**BITS * np.exp(-gaps / accuracy)).astype(np.int64)
@@ -225,7 +231,7 @@ def agreement(count: int, votes: Integers, rows: int, accuracy: float) -> int:
     return total // int(votes.sum())
 
 
-class Agreeing(OpenMechanism):
+class OpenMedian(OpenMechanism):
     """The median mechanism after it has read its rows."""
 
     rows: int
@@ -282,7 +288,7 @@ class Agreeing(OpenMechanism):
             )
 
     def _threshold(self, question: bytes = b"") -> float:
-        """3/4 + j gamma, j with probability in proportion to 2^-j.
+        """The threshold of agreement: 3/4 + j gamma, j with probability in proportion to 2^-j.
 
         That is the law of the remainder of a geometric number.
         """
@@ -301,6 +307,6 @@ class Agreeing(OpenMechanism):
         self._left = self._left[np.abs(shares - value / self.rows) <= self.prepared.recipe.kept]
 
     def _margin(self, confidence: float, edge: int) -> float:
-        """From r >= t + R - Z, all but with a small probability; infinite where that says nothing."""
+        """The margin of a median, from r >= t + R - Z, all but with a small probability; infinite if unknown."""
         least = (edge - self._scales.exceeded(compared(confidence))) * 2.0**-BITS
         return math.inf if least <= 0.5 else -self.prepared.recipe.accuracy * self.rows * math.log(2 * least - 1)

@@ -130,30 +130,30 @@ class PreparedWeights(PreparedAnswers):
         )
 
     def loss(self, level: float) -> Loss:
-        """Comparing, all updates, and the number of rows if it is protected."""
+        """The loss of comparing, of all updates of the weights, and of the number of rows if it is protected."""
         parts, move = self.parts(level), count_move(self.guarantee)
         counting = counting_loss(self.guarantee, parts.counting)
         return Composed([Pure(parts.cost), *[Laplace(move, parts.measuring)] * self.recipe.updates, *counting])
 
     def threshold(self, level: float) -> int:
-        """The recipe's, or one that the noise of the expected questions reaches with a small probability alone."""
+        """The recipe's, or one that noise reaches with a small probability in the expected questions."""
         if self.recipe.threshold is not None:
             return self.recipe.threshold
         return math.ceil(self.parts(level).comparing.exceeded(_FALSE_ALARM / self.recipe.questions))
 
     def scales(self, level: float) -> tuple[float, ...]:
-        """Of comparisons, measurements, and the number of rows if it is protected."""
+        """Laplace scales of comparisons, measurements, and the number of rows if it is protected."""
         parts = self.parts(level)
         known = (parts.comparing.query, parts.comparing.threshold, parts.measuring, parts.counting)
         return tuple(scale for scale in known if scale is not None)
 
-    def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "Weighing":
-        """Open it on a histogram of the domain."""
+    def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "OpenWeights":
+        """Open multiplicative weights on a histogram of the domain."""
         noises = noises_for(secret, repr(self.recipe), self.domain, self.guarantee, level)
-        return Weighing(self, level, checked_counts(counts, self.domain), noises)
+        return OpenWeights(self, level, checked_counts(counts, self.domain), noises)
 
 
-class Weighing(OpenMechanism):
+class OpenWeights(OpenMechanism):
     """Multiplicative weights that have read their rows; ``histogram`` is public at all times."""
 
     rows: int
@@ -169,12 +169,12 @@ class Weighing(OpenMechanism):
 
     @property
     def remaining(self) -> int:
-        """How many more questions can be measured."""
+        """How many more questions can be measured, each updating the weights."""
         return int(self._comparisons.left[0])
 
     @property
     def histogram(self) -> SyntheticHistogram:
-        """What is known, for everyone: synthetic counts that answer any question."""
+        """The weights, known to everyone: synthetic counts that answer any question."""
         return SyntheticHistogram(self._prepared.domain, self._weights.copy())
 
     def _answered(self, cells: Query) -> Answered:
@@ -200,5 +200,8 @@ class Weighing(OpenMechanism):
         return measured(int(value[0]), self._parts.measuring, self.remaining, MEASURED_SHARE)
 
     def _margin(self, confidence: float) -> float:
-        """Below means |q - e| + Z < T + R, so |q - e| < T + (R - Z)."""
+        """The margin of an answer from the weights.
+
+        Below means |q - e| + Z < T + R, so |q - e| < T + (R - Z).
+        """
         return self._threshold + self._parts.comparing.exceeded(compared(confidence))

@@ -48,7 +48,10 @@ _MOST_ROUNDS = 1 << 14
 
 
 def suggested_rounds(rows: int, epsilon: float) -> int:
-    """Rounds for about this many rows, a public guess, and this epsilon, from a coarse scan on two data sets."""
+    """Rounds of MWEM for about this many rows, a public guess, and this epsilon.
+
+    From a coarse scan on two data sets.
+    """
     check.whole(1, rows=rows)
     check.positive(epsilon=epsilon)
     return min(_MOST_ROUNDS, math.ceil(math.sqrt(rows * epsilon) / 5))
@@ -112,17 +115,17 @@ class PreparedMWEM(Family):
 
     @property
     def score_move(self) -> int:
-        """The most by which one unit moves any score."""
+        """The most by which one unit moves any score of a partition."""
         return max(part.move(self.guarantee) for part in self.recipe.workload)
 
     def parts(self, level: float) -> MWEMParts:
-        """How epsilon is shared out."""
+        """How epsilon is shared out among the rounds of MWEM."""
         left, counting = shared_out(self.guarantee, level)
         each, share = left / self.recipe.rounds, self.recipe.selecting
         return MWEMParts(each * share, laplace_scale(1, each * (1 - share)), counting)
 
     def loss(self, level: float) -> Loss:
-        """All rounds, and the number of rows if it is protected."""
+        """The loss of all rounds, and of the number of rows if it is protected."""
         parts, rounds = self.parts(level), self.recipe.rounds
         counting = counting_loss(self.guarantee, parts.counting)
         return Composed([*[Pure(parts.selecting)] * rounds, *[Laplace(1, parts.ratio)] * rounds, *counting])
@@ -134,7 +137,7 @@ class PreparedMWEM(Family):
         return self.make(self.domain.histogram(rows), level, secret)
 
     def make(self, counts: ArrayLike, level: float, secret: Secret) -> "Synthesised":
-        """The same from a histogram of the domain."""
+        """Make the synthetic histogram from the exact histogram of the domain. Guarantee: the loss of ``level``."""
         exact, parts = checked_counts(counts, self.domain), self.parts(level)
         facts = (self.recipe.rounds, self.recipe.selection, [part.name for part in self.recipe.workload])
         noises = noises_for(secret, repr(facts), self.domain, self.guarantee, level)

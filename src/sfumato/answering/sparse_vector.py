@@ -74,7 +74,7 @@ class Scales:
 
     @classmethod
     def of(cls, epsilon: float, positives: int, sensitivity: int, *, monotone: bool) -> tuple[Self, float]:
-        """Scales for about this epsilon, and what they cost, rounded up. Guarantee: as proved at the top."""
+        """Sparse vector's noise scales for about this epsilon; cost rounded up. Guarantee: as proved at the top."""
         factor = (1 if monotone else 2) * positives
         first = epsilon / (1 + factor ** (2 / 3))
         second = epsilon - first
@@ -83,7 +83,7 @@ class Scales:
         return scales, math.nextafter(first + second, math.inf)
 
     def exceeded(self, probability: float) -> float:
-        """A value that the noise of a comparison, Z - R or R - Z, exceeds with at most this probability (at most 1/2).
+        """A value that the noise Z - R or R - Z of sparse vector exceeds with at most this probability (at most 1/2).
 
         For continuous noise of scales a > b: Pr[> x] = (a^2 e^(-x/a) - b^2 e^(-x/b)) / (2 (a^2 - b^2)). Rounding moves
         each of the two by at most 1/2.
@@ -113,7 +113,7 @@ class Comparisons(Live):
         self.threshold = noises.added("threshold", np.zeros(runs, np.int64), scales.threshold)
 
     def above(self, values: Integers, threshold: int, question: bytes = b"") -> NDArray[np.bool_]:
-        """Which runs find their value above; those that have stopped find nothing."""
+        """Sparse vector's comparison: which runs find their value above; those that have stopped find nothing."""
         noisy = self.noises.added("comparison", values, self.scales.query, question)
         found = (noisy >= threshold + self.threshold) & (self.left > 0)
         self.left = self.left - found
@@ -160,23 +160,23 @@ class PreparedSparseVector(PreparedAnswers):
         return scales, cost, laplace_scale(move, self.recipe.numeric / level / self.recipe.positives)
 
     def loss(self, level: float) -> Loss:
-        """Comparing, and as many numbers as there can be positives."""
+        """The loss of comparing, and of as many numbers as there can be positives."""
         _, cost, number = self.parts(level)
         numbers = [] if number is None else [Laplace(count_move(self.guarantee), number)] * self.recipe.positives
         return Composed([Pure(cost), *numbers]) if numbers else Pure(cost)
 
     def scales(self, level: float) -> tuple[float, ...]:
-        """Of comparisons, and of numbers, if there are any."""
+        """Laplace scales of comparisons, and of numbers, if there are any."""
         scales, _, number = self.parts(level)
         return scales.query, scales.threshold, *(() if number is None else (number,))
 
-    def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "Comparing":
-        """Open it on a histogram of the domain."""
+    def begin(self, counts: ArrayLike, level: float, secret: Secret) -> "OpenSparseVector":
+        """Open sparse vector on a histogram of the domain."""
         noises = noises_for(secret, repr(self.recipe), self.domain, self.guarantee, level)
-        return Comparing(self, level, checked_counts(counts, self.domain), noises)
+        return OpenSparseVector(self, level, checked_counts(counts, self.domain), noises)
 
 
-class Comparing(OpenMechanism):
+class OpenSparseVector(OpenMechanism):
     """A sparse vector that has read its rows. Each question counts; after the last positive it refuses."""
 
     def __init__(self, prepared: PreparedSparseVector, level: float, counts: Integers, noises: Noises) -> None:
@@ -187,7 +187,7 @@ class Comparing(OpenMechanism):
 
     @property
     def remaining(self) -> int:
-        """How many more positives there can be."""
+        """How many more positive answers (above the threshold) there can be."""
         return int(self._comparisons.left[0])
 
     def ask(self, query: ArrayLike, threshold: int | None = None) -> Answered:
@@ -217,12 +217,12 @@ class Comparing(OpenMechanism):
 
 
 def check_threshold(threshold: int) -> None:
-    """Refuse thresholds that are no count: the proof needs whole numbers."""
+    """Refuse thresholds of sparse vector that are no count: the proof needs whole numbers."""
     check.whole(-_LARGEST, threshold=threshold)
     check.between(-_LARGEST, _LARGEST, threshold=threshold)
 
 
 def check_positives(**counts: int) -> None:
-    """Refuse numbers of positives that cannot be."""
+    """Refuse numbers of positives that sparse vector cannot allow."""
     check.whole(1, **counts)
     check.between(1, MOST_POSITIVES, **counts)

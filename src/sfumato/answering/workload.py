@@ -48,12 +48,12 @@ class Partition:
 
     @classmethod
     def question(cls, query: ArrayLike, domain: Domain, name: str = "question") -> Self:
-        """One question."""
+        """One question of a workload, as a partition with one part."""
         return cls(name, np.where(checked_query(query, domain), 0, -1), 1)
 
     @classmethod
     def marginal(cls, domain: Domain, names: Sequence[str]) -> Self:
-        """All combinations of the levels of some columns."""
+        """The marginal of some columns, as a partition: all combinations of their levels."""
         sizes = [domain.axis(name).size for name in names]
         labels = np.zeros(domain.size, np.int64)
         for name, size in zip(names, sizes, strict=True):
@@ -65,11 +65,11 @@ class Partition:
         return np.asarray(self.totals(counts), np.int64)
 
     def totals(self, weights: ArrayLike) -> Floats:
-        """The weight of each part."""
+        """The weight of each part of the cells."""
         return np.asarray(np.bincount(self.labels + 1, np.asarray(weights, np.float64), self.parts + 1)[1:])
 
     def spread(self, values: Floats, outside: float) -> Floats:
-        """The value of each cell's part, and what cells in none get."""
+        """The value of the part that each cell is in, and ``outside`` for cells in none."""
         return np.asarray(np.concatenate([[outside], values])[self.labels + 1])
 
     def move(self, guarantee: Guarantee) -> int:
@@ -78,7 +78,7 @@ class Partition:
 
 
 def marginals(domain: Domain, order: int) -> tuple[Partition, ...]:
-    """The marginals of all sets of ``order`` columns."""
+    """A workload of marginals: those of all sets of ``order`` columns."""
     names = [axis.name for axis in domain.columns]
     if not 1 <= order <= len(names):
         raise ParameterError(f"order must be between 1 and the {len(names)} columns of the domain, got order={order}")
@@ -87,7 +87,7 @@ def marginals(domain: Domain, order: int) -> tuple[Partition, ...]:
 
 
 def questions(queries: ArrayLike, domain: Domain) -> tuple[Partition, ...]:
-    """Questions one by one, from truths of shape (questions, cells)."""
+    """A workload of questions one by one, from truths of shape (questions, cells)."""
     truths = np.atleast_2d(np.asarray(queries))
     check_room(len(truths), domain)
     return tuple(Partition.question(query, domain, f"question {i}") for i, query in enumerate(truths))
@@ -107,12 +107,14 @@ Measurement = tuple[Partition, Floats]
 
 
 def uniform_weights(domain: Domain, rows: int) -> Floats:
-    """Nothing known but the number of rows."""
+    """The weights of cells before a workload is measured: nothing known but the number of rows."""
     return np.full(domain.size, rows / domain.size)
 
 
 def refitted(weights: Floats, measured: Sequence[Measurement], rows: int, passes: int) -> Floats:
-    """Weights after multiplicative updates towards everything measured, over and over, but for long lists less often.
+    """Weights of cells refitted to all that was measured of a workload, by repeated multiplicative updates.
+
+    Long lists are gone through less often.
 
     Guarantee: post-processing of noisy measurements; costs no privacy, however often they are used.
     Each update multiplies the cells of a part by exp((measured - estimated) / (2 rows)) and restores the total (Hardt

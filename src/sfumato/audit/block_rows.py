@@ -27,14 +27,14 @@ class Copies:
     most: int = 1 << 16
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
-        """Block after block; a block holds whole copies."""
+        """Blocks of many equal records, as an engine offers rows; a block holds whole copies."""
         width = self.table.shape[1]
         together = max(1, self.most // max(1, width))
         for start in range(0, self.count, together):
             yield function(start * width, np.tile(self.table, (1, min(together, self.count - start))))
 
     def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
-        """Added up, exactly."""
+        """Sums over blocks of many equal records, as an engine offers them; exact."""
         total: Total | None = None
         for part in self.map(function):
             total = (Total(part.shape) if total is None else total).add(part)
@@ -49,6 +49,6 @@ class Ready(Recipe):
     prepared: Prepared
 
     def prepare(self, schema: Any, guarantee: Guarantee) -> Prepared:
-        """What was prepared, for whatever it was prepared for."""
+        """The mechanism that was prepared before, so that an audit's runs share it, whatever is asked for."""
         del schema, guarantee
         return self.prepared

@@ -32,7 +32,7 @@ class Bound:
     samples: int
 
     def refutes(self, claimed: float) -> bool:
-        """Whether a claim of that epsilon is refuted."""
+        """Whether the audit's lower bound refutes a claim of this epsilon."""
         return self.epsilon > claimed
 
 
@@ -48,7 +48,7 @@ class _Event:
     swapped: bool
 
     def counts(self, first: Floats, second: Floats) -> list[Floats]:
-        """How many scores of each side are in it; the side it speaks for first. Scores must be sorted."""
+        """How many scores of each side are in an event; the side it speaks for first. Scores must be sorted."""
         hits = [
             np.asarray(
                 np.searchsorted(scores, self.threshold, "left")
@@ -61,7 +61,10 @@ class _Event:
         return hits[::-1] if self.swapped else hits
 
     def bound(self, first: Floats, second: Floats, delta: float, alpha: float) -> Floats:
-        """ln((p_low - delta) / q_high), with the error probability shared by the two bounds."""
+        """Lower bound on epsilon from an event: ln((p_low - delta) / q_high).
+
+        The two bounds share the error probability.
+        """
         hits, others = self.counts(first, second)
         size, other_size = (second.size, first.size) if self.swapped else (first.size, second.size)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -75,7 +78,10 @@ class _Event:
 def lower_bound(
     first: Floats, second: Floats, *, delta: float = 0.0, confidence: float = 0.999, choosing: float = 0.5
 ) -> Bound:
-    """The largest epsilon that the scores refute anything below, at a confidence; ``choosing`` is the first part."""
+    """The largest epsilon below which two arrays of scores refute any claim, at a confidence.
+
+    ``choosing`` is the share of the scores on which the event is chosen.
+    """
     check.probability_below_one(delta=delta, confidence=confidence, choosing=choosing)
     cuts = [int(side.size * choosing) for side in (first, second)]
     check.whole(1, samples=min(cuts))
@@ -89,7 +95,7 @@ def lower_bound(
 
 
 def _choose(first: Floats, second: Floats, delta: float, alpha: float) -> _Event:
-    """The event that would give the largest bound on these scores."""
+    """The event on these scores that would give the largest lower bound on epsilon."""
     rarest = min(0.5, max(_RAREST, _FEWEST / (first.size + second.size)))
     tail = np.geomspace(rarest, 0.5, _THRESHOLDS)
     seen = np.quantile(np.concatenate([first, second]), np.concatenate([tail, 1 - tail]))

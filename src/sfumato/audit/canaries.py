@@ -41,7 +41,7 @@ _SHARES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02)
 
 
 def guesses_bound(coins: int, guesses: int, right: int, *, delta: float = 0.0, confidence: float = 0.999) -> float:
-    """The epsilon below which so many right guesses would be too good; 0 where they say nothing."""
+    """Epsilon below which so many right guesses of canaries would be too good; 0 where they say nothing."""
     check.whole(0, coins=coins, guesses=guesses, right=right)
     check.probability_below_one(delta=delta, confidence=confidence)
     if not right <= guesses <= coins:
@@ -54,7 +54,7 @@ def guesses_bound(coins: int, guesses: int, right: int, *, delta: float = 0.0, c
 
 
 def _chance(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """At most this often are so many guesses right, for an (epsilon, delta)-private release."""
+    """At most this often are so many guesses of canaries right, for an (epsilon, delta)-private release."""
     each = 1 / (1 + np.exp(-epsilon))
     beta = float(stats.binom.sf(right - 1, guesses, each))
     if delta == 0 or right == 0:
@@ -103,7 +103,7 @@ def _bound(scores: Floats, coins: NDArray[np.bool_], delta: float, confidence: f
 
 
 def _guessed(scores: Floats, coins: NDArray[np.bool_], share: float, delta: float, confidence: float) -> float:
-    """Guess the share of the coins whose scores are farthest out."""
+    """Guess the share of the canaries' coins whose scores are farthest out."""
     chosen = np.argsort(-np.abs(scores), kind="stable")[: max(1, int(share * scores.size))]
     right = int(((scores[chosen] > 0) == coins[chosen]).sum())
     return guesses_bound(scores.size, chosen.size, right, delta=delta, confidence=confidence)

@@ -39,7 +39,7 @@ def audit(
     effort: Effort | None = None,
     progress: Progress = lambda _: None,
 ) -> Finding:
-    """A lower bound on the epsilon of a mechanism at its delta, on neighbours that are the worst for it, or close.
+    """Audit one mechanism: a lower bound on its epsilon at its delta, on neighbours that are the worst for it or close.
 
     Formal guarantee: for a mechanism that keeps its promise ``Finding.refuted`` is true with probability at most
     1 - ``effort.confidence``. No data are needed: the neighbours are made from the schema.
@@ -65,7 +65,7 @@ class Case:
     method: Method | None = None
 
     def run(self, epsilon: float, effort: Effort, progress: Progress) -> Finding:
-        """Audit it."""
+        """Audit the case's mechanism at one epsilon of the suite."""
         guarantee, recipe = Guarantee(epsilon=epsilon, **self.promise), self.mechanism(epsilon)
         return audit(
             recipe, schema=self.schema, guarantee=guarantee, method=self.method, effort=effort, progress=progress
@@ -81,7 +81,7 @@ class QueryCase:
     method: Method = "closed"
 
     def run(self, epsilon: float, effort: Effort, progress: Progress) -> Finding:
-        """Audit it."""
+        """Audit the case's selecting or answering mechanism at one epsilon of the suite."""
         return examine(self.trial(epsilon), effort, progress)
 
 
@@ -196,7 +196,7 @@ class Line:
     finding: Finding
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """A line of the audit suite's table, for machines."""
         found = self.finding
         return {
             "mechanism": self.name,
@@ -220,7 +220,7 @@ def suite(
     epsilons: tuple[float, ...] = EPSILONS,
     progress: Progress = lambda _: None,
 ) -> Iterator[Line]:
-    """Audit after audit. ``effort`` is for all of them: its seconds are shared out, its confidence is for the table.
+    """The audit suite: case after case. ``effort`` is for all: seconds are shared out, its confidence is for the table.
 
     Guarantee: if all mechanisms keep their promises, some line of the whole table says otherwise, or some control
     finds something, with probability at most 1 - confidence (union bound over all lines and controls).

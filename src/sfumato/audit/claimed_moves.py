@@ -43,7 +43,7 @@ _ALONE = {PreparedCovariance: "second moment", PreparedDistances: "distances", P
 
 @functools.singledispatch
 def allowed(prepared: Any, level: float) -> Stages:
-    """What each stage of a mechanism may move, by the first words of the parameters of its streams."""
+    """How far a mechanism claims that one unit moves each stage, by the first words of the stage's streams."""
     del level
     raise ParameterError(f"no audit is implemented for {type(prepared).__name__}")
 
@@ -109,7 +109,7 @@ Pairs = Iterable[tuple[Draw, Draw]]
 
 
 def moves(pairs: Pairs, stages: Iterable[str]) -> Stages:
-    """How far two runs moved each stage; draws of no stage are kept under their own name."""
+    """How far two runs really moved each stage beside what is claimed; draws of no stage keep their own name."""
     sums: dict[tuple[str, str], float] = defaultdict(float)
     for one, two in pairs:
         name = next((s for s in stages if one.place[0].startswith(s)), one.place[0].split(" ")[0])
@@ -131,7 +131,7 @@ _MEASURES: dict[str, Callable[[Floats, Draw], float]] = {
 
 
 def row_covariance(prepared: Prepared, level: float, rows: Rows) -> Floats:
-    """The covariance of the rows of a sketch that is private by itself, off the directions that it never has."""
+    """Rows' covariance in a sketch that is private by itself, off the directions it never has, to see how it moves."""
     if isinstance(prepared, PreparedCovarianceSketch):
         exact = SecondMoment(prepared.grid, prepared.guarantee, 2, 0.0, centred=True).exact(rows)
         scatter = prepared._scatter(exact)
@@ -147,6 +147,6 @@ def row_covariance(prepared: Prepared, level: float, rows: Rows) -> Floats:
 
 
 def stretch(first: Floats, second: Floats) -> float:
-    """s, where the eigenvalues of one covariance in units of the other reach from 1/(1 + s) to 1 + s."""
+    """How far a covariance moved: s, where its eigenvalues in units of the other reach from 1/(1 + s) to 1 + s."""
     values = linalg.eigh(first, second, eigvals_only=True)
     return float(max(values.max(), 1 / values.min()) - 1)

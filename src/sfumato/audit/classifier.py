@@ -9,12 +9,12 @@ _RIDGE = 1e-3
 
 
 def features(published: Floats) -> Floats:
-    """Numbers, their squares and the products of neighbours, for outputs of shape (samples, numbers)."""
+    """What the classifier sees of outputs (samples, numbers): numbers, their squares and products of neighbours."""
     return np.hstack([published, published**2, published[:, 1:] * published[:, :-1]])
 
 
 def classifier(first: Floats, second: Floats) -> "Classifier":
-    """Logistic regression that tells two samples apart, after each feature is brought to the same spread."""
+    """Train a logistic regression that tells two samples apart, after each feature is brought to the same spread."""
     both = np.vstack([first, second])
     # Heavy tails say little and would rule the fit: ranks within the middle 98% stand for the rest.
     low, high = np.quantile(both, [0.01, 0.99], axis=0)

@@ -39,22 +39,22 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """How much of the claimed epsilon was reached."""
+        """How much of the claimed epsilon the examination reached."""
         return self.bound.epsilon / self.epsilon
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is false, at the confidence of the bound."""
+        """Whether the examined claim is false, at the confidence of the bound."""
         return self.bound.refutes(self.epsilon)
 
     @property
     def passed(self) -> bool:
-        """Whether the claim stands and the audit is sound."""
+        """Whether the examined claim stands and the audit is sound."""
         return not self.refuted and self.control.epsilon == 0
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
+        """The verdict of an examination, in a word or two."""
         return "REFUTED" if self.refuted else "holds" if self.passed else "AUDIT UNSOUND"
 
 
@@ -71,12 +71,12 @@ class Effort:
     seed: int | None = None
 
     def secret(self, number: int) -> Secret:
-        """A key for each part of the work."""
+        """A key for each part of an examination."""
         return Secret.fresh() if self.seed is None else Secret.for_testing(self.seed * 1_000_003 + number)
 
 
 def examine(trial: Trial, effort: Effort, progress: Progress = lambda _: None) -> Finding:
-    """Sample both sides side by side, then bound."""
+    """One audit: sample both sides of a trial side by side, then bound epsilon from below, with a control."""
     start, delta = time.monotonic(), trial.guarantee.delta
     # The second of the two sides of the control is more of the first input.
     counts = effort.samples, effort.samples, min(_CONTROL, effort.samples)
@@ -92,7 +92,7 @@ def examine(trial: Trial, effort: Effort, progress: Progress = lambda _: None) -
 
 
 def _sampled(trial: Trial, part: int, wanted: int, effort: Effort, until: float, progress: Progress) -> Floats:
-    """Batches of one side until there are enough or the time is over; at least one."""
+    """One audit's samples: batches of one side of a trial until there are enough or the time is over; at least one."""
     found, count, number = list[Floats](), 0, part
     while count < wanted and (not found or time.monotonic() < until):
         scores = trial.sample(part % 2, min(trial.batch, wanted - count), effort.secret(number))
@@ -104,7 +104,7 @@ def _sampled(trial: Trial, part: int, wanted: int, effort: Effort, until: float,
 
 
 def _scored(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Scores; learnt on the first third where there are features instead, and given for the rest."""
+    """One audit's scores; learnt on the first third where a trial gives features instead, and given for the rest."""
     if first.ndim == 1:
         return first, second
     cut = len(first) // 3

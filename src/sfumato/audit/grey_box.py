@@ -60,7 +60,7 @@ class GreyBox:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether the grey-box audit found nothing."""
         return not self.faults
 
 
@@ -75,7 +75,7 @@ class _Seen:
 
 
 def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee) -> GreyBox:
-    """Compare a release of two neighbouring inputs; each is anything that ``release`` takes.
+    """Grey-box audit: compare a release of two neighbouring inputs; each is anything that ``release`` takes.
 
     Whether they are neighbours in the sense of the guarantee is for the caller to know. Raises ReleaseError if neither
     can be released: a comparison of two refusals would say that nothing was found.
@@ -111,7 +111,7 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
 
 
 def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> _Seen:
-    """Release to a folder, the same for both runs, and collect all that can be seen of it."""
+    """Grey-box audit: release to a folder, the same for both runs, and collect all that can be seen of a run."""
     out, error, progress, promise = io.StringIO(), "", list[int](), prepared.guarantee
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings(record=True) as w:
         warnings.simplefilter("always")
@@ -128,14 +128,14 @@ def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> _S
 
 
 def _manifests(one: _Seen, two: _Seen) -> list[str]:
-    """The fields of the manifest that differ, but for digests of the numbers."""
+    """Grey-box audit: fields of the manifest that differ between two runs, but for digests of the numbers."""
     read = [json.loads(seen.files.get("manifest.json", b"{}")) for seen in (one, two)]
     names = [n for n in read[0].keys() | read[1].keys() if n not in ("files", "digest")]
     return [f"the manifest's {n!r} depends on the data" for n in sorted(names) if read[0].get(n) != read[1].get(n)]
 
 
 def _differences(one: _Seen, two: _Seen, apart: tuple[str, ...] = ()) -> list[str]:
-    """What differs, in words that show no value."""
+    """Grey-box audit: what differs between two runs, in words that show no value."""
     faults = [
         f"{what} depends on the data"
         for what, a, b in (

@@ -18,8 +18,7 @@ from sfumato.answering.multiplicative_weights import PreparedWeights, Weights
 from sfumato.answering.mwem import MWEM, PreparedMWEM
 from sfumato.answering.sparse_vector import Comparisons, Scales
 from sfumato.answering.workload import Partition
-from sfumato.audit import recorder
-from sfumato.audit.recorder import Draw, Tape
+from sfumato.audit.recorder import replayed_pair
 from sfumato.audit.trials import Trial, of_draws
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.calibration import calibrate
@@ -37,12 +36,18 @@ _REACH = 400
 
 
 def _scores(side: int, others: int = _OTHERS) -> list[int]:
-    """The first candidate leads by one, or all others do: every score moves by one."""
+    """Scores of candidates in the trial of a selection.
+
+    The first candidate leads by one, or all others do: every score moves by one.
+    """
     return [1, *[0] * others] if side == 0 else [0, *[1] * others]
 
 
 def selection(method: Method, epsilon: float, *, forgotten: bool = False) -> Trial:
-    """Selecting one of a few whose scores move against each other. ``forgotten``: the twin without its factor 2."""
+    """The trial of selecting one of a few whose scores move against each other.
+
+    ``forgotten``: the twin without its factor 2.
+    """
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         words, scores = secret.words("audit selection"), _scores(side)
@@ -55,7 +60,10 @@ def selection(method: Method, epsilon: float, *, forgotten: bool = False) -> Tri
 
 
 def counts(epsilon: float, *, share: float = 1.0) -> Trial:
-    """Laplace counts of 1 against 0, many at once. ``share``: of the noise that a broken twin keeps."""
+    """The trial of Laplace counts that answer queries, 1 against 0, many at once.
+
+    ``share``: of the noise that a broken twin keeps.
+    """
     guarantee = Guarantee(epsilon=epsilon)
     level = calibrate(Counting().prepare(guarantee), guarantee).level * share
 
@@ -79,15 +87,15 @@ class VectorSetting:
     positives: int
 
     def run(self, noises: Noises, runs: int) -> Comparisons:
-        """Many independent runs at once."""
+        """Many independent runs of the sparse vector in a trial at once."""
         return Comparisons(noises, self.scales, self.positives, runs)
 
     def above(self, gaps: Integers) -> Floats:
-        """The chance that a question is found above, where its value lies so far below its noisy threshold."""
+        """Trial of a sparse vector: chance that a query is above, its value so far below its noisy threshold."""
         return np.asarray(stats.laplace.sf(gaps - 0.5, scale=self.scales.query))
 
     def chance(self, values: Integers, answers: Integers) -> float:
-        """The probability of a transcript: a sum over the rounded noise of the threshold."""
+        """Trial of a sparse vector: probability of a transcript, a sum over the threshold's rounded noise."""
         r, left = np.arange(-_REACH, _REACH + 1), self.positives
         mass = np.diff(stats.laplace.cdf(np.arange(-_REACH, _REACH + 2) - 0.5, scale=self.scales.threshold))
         for value, answer in zip(values.tolist(), answers.tolist(), strict=True):
@@ -100,7 +108,7 @@ class VectorSetting:
         return float(mass.sum())
 
     def losses(self, asked: Integers) -> Floats:
-        """The loss of every transcript, by its answers as bits, where the two sides have these values."""
+        """Trial of a sparse vector: loss of every transcript, by answers as bits, for these values of two sides."""
         codes = np.arange(1 << asked.shape[1])
         logs = []
         for values in asked:
@@ -111,12 +119,12 @@ class VectorSetting:
 
 
 def correct_setting(epsilon: float, *, monotone: bool) -> VectorSetting:
-    """Ours, for as many positives as there are questions of a kind."""
+    """Our sparse vector for its trial, with as many positives as there are queries of a kind."""
     return VectorSetting(Scales.of(epsilon, QUESTIONS, 1, monotone=monotone)[0], QUESTIONS)
 
 
 def vector_trial(setting: VectorSetting, epsilon: float, *, monotone: bool = False) -> Trial:
-    """Three questions that one record raises, then three that it lowers (monotone: raises as well).
+    """The trial of a sparse vector: three queries that one record raises, then three that it lowers (monotone: raises).
 
     Scores are likelihood ratios of all six answers.
     """
@@ -132,7 +140,7 @@ def vector_trial(setting: VectorSetting, epsilon: float, *, monotone: bool = Fal
 
 
 def sparse_vector(epsilon: float, *, monotone: bool = False) -> Trial:
-    """Our sparse vector, for questions that may move either way, or for those that all move one way."""
+    """The trial of our sparse vector, for queries that may move either way, or for those that all move one way."""
     return vector_trial(correct_setting(epsilon, monotone=monotone), epsilon, monotone=monotone)
 
 
@@ -143,7 +151,7 @@ _CELLS = Domain.of(Schema((Category("c", tuple("abcd"), "a"),)))
 
 
 def mwem(epsilon: float, twin: type[PreparedMWEM] = PreparedMWEM) -> Trial:
-    """One round of MWEM, where one record moves the score of one question up and of all others down.
+    """The trial of one round of MWEM, where one record moves the score of one query up and of all others down.
 
     Uniform weights guess 10 rows for each of four cells. A record moves between the first two: then the first question
     is off by one, or all the others are, which ask for the second cell. ``twin``: what runs at the calibrated level.
@@ -155,24 +163,14 @@ def mwem(epsilon: float, twin: type[PreparedMWEM] = PreparedMWEM) -> Trial:
     level = calibrate(prepared, guarantee).level
     run = twin(recipe, _CELLS, guarantee)
     tables = np.array([11, 10, 10, 9]), np.array([10, 11, 10, 9])
-    return of_draws(guarantee, _recorded(tables, lambda table, secret: run.make(table, level, secret)))
-
-
-def _recorded(tables: tuple[Integers, Integers], run: Callable[[Integers, Secret], object]) -> list[tuple[Draw, Draw]]:
-    """The draws of a run on two histograms, the second with the outcomes of the first."""
-    tape = Tape()
-    again = tape.replay()
-    for table, secret in zip(tables, (recorder.secret(tape), recorder.secret(again)), strict=True):
-        run(table, secret)
-    assert not again.faults, again.faults
-    return [(draw, again.draws[key]) for key, draw in tape.draws.items()]
+    return of_draws(guarantee, replayed_pair(tables, lambda table, secret: run.make(table, level, secret)))
 
 
 _TWO = Domain.of(Schema((Flag("a"),)))
 
 
 def weights(epsilon: float, twin: type[PreparedWeights] = PreparedWeights) -> Trial:
-    """Private multiplicative weights that measure their only update at nearly all of epsilon."""
+    """The trial of multiplicative weights that answer queries, measuring their only update at nearly all of epsilon."""
     guarantee = Guarantee(epsilon=epsilon)
     honest = Weights(updates=1, threshold=-(1 << 40), measuring=0.9, passes=1).prepare(_TWO, guarantee)
     level = calibrate(honest, guarantee).level
@@ -180,7 +178,7 @@ def weights(epsilon: float, twin: type[PreparedWeights] = PreparedWeights) -> Tr
 
 
 def median(epsilon: float, twin: type[PreparedMedian] = PreparedMedian) -> Trial:
-    """The median mechanism with one hard question, which hardly any candidate answers."""
+    """The trial of the median mechanism with one hard query, which hardly any candidate answers."""
     guarantee = Guarantee(epsilon=epsilon)
     honest = Median(size=2, hard=1, accuracy=0.01, measuring=0.9).prepare(_TWO, guarantee)
     level = calibrate(honest, guarantee).level
@@ -188,12 +186,14 @@ def median(epsilon: float, twin: type[PreparedMedian] = PreparedMedian) -> Trial
 
 
 def _measured(guarantee: Guarantee, prepared: PreparedWeights | PreparedMedian, level: float) -> Trial:
-    """One question of which one record moves the count by one, of so many rows that it is hard for certain, nearly.
+    """The trial of one query whose count one record moves by one, of so many rows that it is hard for certain, nearly.
 
     Its comparison is drawn as well: one of them alone costs less than what sparse vector is accounted for.
     """
     tables, first = (10**8 * np.array([3, 2]) + [1, -1], 10**8 * np.array([3, 2])), np.array([True, False])
-    return of_draws(guarantee, _recorded(tables, lambda table, secret: prepared.begin(table, level, secret).ask(first)))
+    return of_draws(
+        guarantee, replayed_pair(tables, lambda table, secret: prepared.begin(table, level, secret).ask(first))
+    )
 
 
 Made = Callable[[float], Trial]

@@ -30,6 +30,7 @@ from sfumato.randomness.secret import Context, Secret, Words
 
 Law = Literal["laplace", "gaussian", "response", "choice", "flips", "coins", "uniform", "geometric", "normals", "key"]
 Place = tuple[str, ...]
+Data = TypeVar("Data")
 Result = TypeVar("Result")
 
 _NOTHING = np.empty(0, np.int64)
@@ -55,7 +56,7 @@ class Draw:
 
     @property
     def kind(self) -> tuple[Law, float, int, tuple[int, ...], tuple[int, ...]]:
-        """What must not depend on the data."""
+        """What of a recorded draw must not depend on the data."""
         return self.law, self.scale, self.options, self.fed.shape, self.came.shape
 
 
@@ -91,7 +92,7 @@ class Tape:
             self._streams.add(place)
 
     def noted(self, draw: Draw, number: int) -> Integers:
-        """Keep a draw that protects; what shall come of it."""
+        """Keep a draw that protects on the tape; what shall come of it."""
         recorded = self._recorded(draw, number, None if self.source is None else self.source.draws)
         came = draw.came if recorded is None or not self.settle else recorded.came
         with self._lock:
@@ -99,13 +100,13 @@ class Tape:
         return came
 
     def noted_beside(self, draw: Draw, number: int) -> None:
-        """Keep any other draw. What came of it stays."""
+        """Keep any other draw on the tape. What came of it stays."""
         self._recorded(draw, number, None if self.source is None else self.source.beside)
         with self._lock:
             self.beside[draw.place, number] = draw
 
     def _recorded(self, draw: Draw, number: int, draws: Draws | None) -> Draw | None:
-        """The same draw of the recorded run."""
+        """The same draw of the recorded run, for a replay."""
         if draws is None:
             return None
         recorded = draws.get((draw.place, number))
@@ -126,7 +127,7 @@ class Tape:
 
 
 def stage(draw: Draw) -> str:
-    """Which part of which mechanism drew: the first two words of its parameters."""
+    """Of a recorded draw: which part of which mechanism drew, the first two words of its parameters."""
     return " ".join(draw.place[0].split(" ")[:2])
 
 
@@ -147,63 +148,63 @@ class TapeWords(Words):
         self._inside = False
 
     def fill(self, out: Integers) -> None:
-        """The next words; a fault, unless they are for a draw."""
+        """The next words; a fault on the tape, unless they are for a draw."""
         self._check_inside()
         super().fill(out)
 
     def more(self, word: int, turn: int) -> int:
-        """Further bits; a fault, unless they are for a draw."""
+        """Further bits; a fault on the tape, unless they are for a draw."""
         self._check_inside()
         return super().more(word, turn)
 
     def laplace(self, size: int, laplace_scale: float) -> Integers:
-        """On the tape."""
+        """Laplace noise, kept on the tape."""
         return self._added("laplace", size, laplace_scale, self._within(super().laplace, size, laplace_scale))
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        """On the tape."""
+        """Gaussian noise, kept on the tape."""
         return self._added("gaussian", size, scale, self._within(super().gaussian, size, scale))
 
     def respond(self, codes: Integers, categories: int, epsilon: float) -> Integers:
-        """On the tape."""
+        """Randomized answers, kept on the tape."""
         answers = self._within(super().respond, codes, categories, epsilon)
         return self._settled("response", epsilon, categories, np.array(codes), answers)
 
     def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
-        """On the tape."""
+        """A choice by the exponential mechanism, kept on the tape."""
         chosen = self._within(functools.partial(super().choose, bits=bits), scores, rate)
         return int(self._settled("choice", rate, bits, np.array(scores, np.int64), np.array([chosen]))[0])
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
-        """On the tape."""
+        """A choice by permute-and-flip, kept on the tape."""
         chosen = self._within(super().flip, scores, rate)
         return int(self._settled("flips", rate, 0, np.array(scores, np.int64), np.array([chosen]))[0])
 
     def coins(self, steps: Integers, bits: int) -> Integers:
-        """Beside the noise."""
+        """Coins, kept on the tape beside the noise."""
         tossed = self._within(super().coins, steps, bits)
         self._beside("coins", bits, np.array(steps), tossed)
         return tossed
 
     def uniform(self, size: int, count: int) -> Integers:
-        """Beside the noise."""
+        """Uniform integers, kept on the tape beside the noise."""
         drawn = self._within(super().uniform, size, count)
         self._beside("uniform", count, _NOTHING, drawn)
         return drawn
 
     def geometric(self) -> int:
-        """Beside the noise."""
+        """A geometric integer, kept on the tape beside the noise."""
         drawn = self._within(super().geometric)
         self._beside("geometric", 1, _NOTHING, np.array([drawn]))
         return drawn
 
     def normals(self, size: int) -> Floats:
-        """Beside the noise."""
+        """That normal doubles were drawn, kept on the tape beside the noise."""
         self._beside("normals", size, _NOTHING, _NOTHING)
         return self._within(super().normals, size)
 
     def key(self) -> bytes:
-        """Beside the noise."""
+        """That a key was drawn, kept on the tape beside the noise."""
         self._beside("key", 1, _NOTHING, _NOTHING)
         return self._within(super().key)
 
@@ -269,7 +270,17 @@ class TapeSecret(Secret):
 
 
 def secret(tape: Tape, seed: int = 1) -> TapeSecret:
-    """The secret that a recorded run is given."""
+    """The secret that a recorded run is given: its draws go on the tape."""
     made = TapeSecret.for_testing(seed)
     made.tape = tape
     return made
+
+
+def replayed_pair(inputs: tuple[Data, Data], run: Callable[[Data, Secret], object]) -> list[tuple[Draw, Draw]]:
+    """The recorded draws of a run on two inputs, the second a replay with the outcomes of the first, side by side."""
+    tape = Tape()
+    again = tape.replay()
+    for data, taped in zip(inputs, (secret(tape), secret(again)), strict=True):
+        run(data, taped)
+    assert not again.faults, again.faults
+    return [(draw, again.draws[key]) for key, draw in tape.draws.items()]

@@ -65,7 +65,7 @@ class Trial:
 def trial(
     mechanism: Recipe, *, schema: Schema | None, guarantee: Guarantee, method: Method | None = None, level: float = 0.0
 ) -> Trial:
-    """The trial of a recipe at the level that its guarantee asks for, or at another one."""
+    """How an audit samples a recipe: its trial at the level that its guarantee asks for, or at another one."""
     prepared = mechanism.prepare(schema, guarantee)
     level = level or calibrate(prepared, guarantee).level
     if not isinstance(prepared, PreparedSketch) or not prepared.fresh:
@@ -76,7 +76,7 @@ def trial(
 
 
 def of_prepared(prepared: Prepared, level: float, method: Method | None = None) -> Trial:
-    """The trial of a prepared mechanism at a level."""
+    """How an audit samples a prepared mechanism: its trial at a level."""
     if method == "learned":
         return _learned(prepared, level, searched_pair(prepared, level))
     if method == "draws":
@@ -86,7 +86,7 @@ def of_prepared(prepared: Prepared, level: float, method: Method | None = None) 
 
 @functools.singledispatch
 def _closed(prepared: Any, level: float) -> Trial:
-    """Where nothing better is registered: the draws."""
+    """The trial of a mechanism where nothing better is registered: its recorded draws, again and again."""
     return of_prepared(prepared, level, "draws")
 
 
@@ -99,7 +99,7 @@ def _(prepared: PreparedSketch, level: float) -> Trial:
 
 
 def sketch_trial(prepared: PreparedSketch, level: float, pair: Pair) -> Trial:
-    """Many records at either end of a pair, through the sketch's own run."""
+    """The trial of a sketch: many records at either end of a pair, through the sketch's own run."""
     images = [prepared.projection.matrix().T @ _clipped(prepared, row) for row in pair]
     scale = prepared.scale(level) * prepared.unit
 
@@ -115,14 +115,20 @@ def _clipped(prepared: PreparedSketch, row: Floats) -> Floats:
 
 
 def _ratio(law: str, outputs: NDArray[Any], ends: list[Floats], scale: float) -> Floats:
-    """Log-likelihood ratios of columns of numbers about two centres; rounded, so that equal ones are equal."""
+    """A trial's scores: log-likelihood ratios of columns of numbers about two centres.
+
+    They are rounded, so that equal ones are equal.
+    """
     power = 1 if law == "laplace" else 2
     gaps = [np.abs((outputs - end) / scale) ** power for end in ends]
     return np.asarray(np.round((gaps[1] - gaps[0]).sum(axis=0) / power, 9))
 
 
 def _fresh(mechanism: Recipe, prepared: PreparedSketch, level: float) -> Trial:
-    """A projection for each sample, which is seen with it; slow, since each is prepared as for a release."""
+    """The trial of a sketch by fresh projections, one for each sample and seen with it.
+
+    Slow, since each is prepared as for a release.
+    """
     encoding, radius = prepared.schema.encoding, prepared.guarantee.allowed_change.radius or 0.0
     middle, half = (encoding.low + encoding.high) / 2, np.zeros(encoding.dim)
     half[0] = min(radius, encoding.ranges[0]) / encoding.weights[0] / 2
@@ -140,7 +146,7 @@ def _fresh(mechanism: Recipe, prepared: PreparedSketch, level: float) -> Trial:
 
 
 def fresh_rows(guarantee: Guarantee, law: str, dimension: int, level: float) -> Trial:
-    """The same for gaussian projections, quickly: the rows of one tall projection are as many independent ones.
+    """The trial of a sketch by fresh gaussian projections, quickly: rows of a tall one are as many independent ones.
 
     A change of length R in one column moves the image by R times a row of P; noise of level times R is drawn about it.
     """
@@ -162,14 +168,14 @@ def _noise(words: Words, law: str, size: int, scale: float) -> Integers:
 
 
 def _keys(secret: Secret, count: int) -> list[Secret]:
-    """A key for each of many runs; testing keys, since nothing of them is ever published."""
+    """A key for each of a trial's many runs; testing keys, since nothing of them is ever published."""
     words = secret.words("audit keys").draw(4 * count)
     return [secret.unprotected(words[4 * i : 4 * i + 4].tobytes()) for i in range(count)]
 
 
 @_closed.register
 def _(prepared: PreparedResponses, level: float) -> Trial:
-    """All values that one unit may change, from one answer to another."""
+    """The trial of randomized response: all values that one unit may change, from one answer to another."""
     sizes = [answer.categories for answer in prepared.answers]
     changing = list(prepared.changed)
     codes = np.zeros((2, len(sizes)), int)
@@ -187,7 +193,10 @@ def _(prepared: PreparedResponses, level: float) -> Trial:
 
 
 def _agreement(answers: Any, one: Any, two: Any) -> Floats:
-    """How many answers are the first truth less how many are the second: the log-likelihood ratio, but for a factor."""
+    """A trial's score of randomized answers: how many are the first truth less how many are the second.
+
+    It is the log-likelihood ratio, but for a factor.
+    """
     return np.asarray(((answers == one[:, None]).astype(float) - (answers == two[:, None])).sum(axis=0))
 
 
@@ -200,7 +209,10 @@ def _encoded(schema: Schema, codes: Any) -> Floats:
 
 @_closed.register
 def _(prepared: PreparedGraphSketch, level: float) -> Trial:
-    """With and without an edge whose ends have no other; rows are independent, so a sketch of many is many sketches."""
+    """The trial of a graph sketch: with and without an edge whose ends have no other.
+
+    Rows are independent, so a sketch of many is many sketches.
+    """
     each, edges = prepared.recipe.height, (np.array([[0.0, 1.0, 1.0]]), np.empty((0, 3)))
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
@@ -214,7 +226,7 @@ def _(prepared: PreparedGraphSketch, level: float) -> Trial:
 
 @_closed.register
 def _(prepared: PreparedCovarianceSketch, level: float) -> Trial:
-    """The same for covariances: the quadratic form of the likelihood ratio, and the noisy number of rows beside it."""
+    """The trial of a covariance sketch: the likelihood ratio's quadratic form, beside the noisy number of rows."""
     pair, each = searched_pair(prepared, level), prepared.draws
     covariances = [row_covariance(prepared, level, Copies(table)) for table in pair]
     form = (np.linalg.inv(covariances[1]) - np.linalg.inv(covariances[0])) / 2
@@ -236,7 +248,10 @@ def _(prepared: PreparedCovarianceSketch, level: float) -> Trial:
 @_closed.register(PreparedEdgeNoise)
 @_closed.register(PreparedEdgeResponse)
 def _(prepared: Any, level: float) -> Trial:
-    """A complete graph against one without edges: each pair of vertices is an audit of its own."""
+    """The trial of noisy or answered pairs: a complete graph against one without edges.
+
+    Each pair of vertices is an audit of its own.
+    """
     vertices = np.array(np.triu_indices(_PAIRED, 1)).T.astype(float)
     graphs = vertices, vertices[:0]
     several = replace(prepared, recipe=replace(prepared.recipe, vertices=_PAIRED))
@@ -254,7 +269,7 @@ def _(prepared: Any, level: float) -> Trial:
 
 
 def of_draws(guarantee: Guarantee, pairs: list[tuple[Draw, Draw]]) -> Trial:
-    """Draw what differs again and again; scores add up over the draws."""
+    """The trial of recorded draws: draw what differs again and again; scores add up over the draws."""
     differing = [(one, two, (one.fed != two.fed).ravel()) for one, two in pairs]
     differing = [part for part in differing if part[2].any()]
     cells = sum(one.fed.size if one.law == "choice" else int(some.sum()) for one, _, some in differing)
@@ -270,7 +285,7 @@ def of_draws(guarantee: Guarantee, pairs: list[tuple[Draw, Draw]]) -> Trial:
 
 
 def _redrawn_noise(words: Words, one: Draw, two: Draw, some: Any, side: int, count: int) -> Floats:
-    """Noise of the draw's law and scale about the integers of one side."""
+    """Scores in a trial of recorded draws: noise of the draw's law and scale about the integers of one side."""
     centres = [np.asarray(draw.fed.ravel()[some], float)[:, None] for draw in (one, two)]
     size = count * len(centres[0])
     drawn = _noise(words, one.law, size, one.scale)
@@ -304,7 +319,10 @@ _REDRAWN: dict[str, Callable[[Words, Draw, Draw, Any, int, int], Floats]] = {
 
 
 def _learned(prepared: Prepared, level: float, pair: Pair) -> Trial:
-    """Whole runs on two small tables: features of all published numbers and of the projection, if there is one."""
+    """The trial by a learnt score: whole runs on two small tables.
+
+    Features are of all published numbers and of the projection, if there is one.
+    """
 
     def one(side: int, secret: Secret) -> Floats:
         published = prepared.run(Copies(pair[side]), level, secret)
@@ -319,7 +337,7 @@ def _learned(prepared: Prepared, level: float, pair: Pair) -> Trial:
 
 
 def _summary(blocks: Floats) -> Floats:
-    """A few rows as they are; of many, which are drawn alike, their means and second moments."""
+    """Features in a trial of whole runs: a few rows as they are; of many, drawn alike, means and second moments."""
     if blocks.shape[1] <= 4:
         return blocks.ravel()
     return np.concatenate([blocks.mean(axis=1), (blocks @ blocks.T / blocks.shape[1])[np.triu_indices(len(blocks))]])

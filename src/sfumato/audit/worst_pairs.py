@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.audit import recorder
 from sfumato.audit.block_rows import Copies
 from sfumato.audit.claimed_moves import Stages, allowed, moves, row_covariance, stretch
-from sfumato.audit.recorder import Draw, Tape
+from sfumato.audit.recorder import Draw, replayed_pair
 from sfumato.mechanisms.base import Prepared
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.sketch import PreparedSketch, effective_change
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness.secret import Secret
 from sfumato.tables.schema import Schema
 
 Pair = tuple[Floats, Floats]  # encoded tables (columns, rows)
@@ -29,7 +29,7 @@ _ENUMERATED = 10  # numbers whose signs are all tried; beyond, some
 
 
 def sketch_pair(prepared: PreparedSketch) -> Pair:
-    """Two records whose images are as far apart as one unit can bring them, in the norm of the noise."""
+    """The worst pair for a sketch: records with images as far apart as one unit can bring them, in the noise's norm."""
     schema, encoding = prepared.schema, prepared.schema.encoding
     matrix = prepared.projection.matrix()
     dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
@@ -42,7 +42,10 @@ def sketch_pair(prepared: PreparedSketch) -> Pair:
 
 
 def _differences(schema: Schema, guarantee: Guarantee, dense: Floats, order: int) -> Iterator[Floats]:
-    """Differences of two rows in weighted units among which the farthest is, or nearly; rows stay in their bounds."""
+    """The worst pair of a sketch, candidates: differences of two rows among which the farthest is, or nearly.
+
+    They are in weighted units, and rows stay in their bounds.
+    """
     encoding, change = schema.encoding, effective_change(schema, guarantee)
     ranges, unit = encoding.ranges, np.eye(encoding.dim)
     if change.kind == "attribute":
@@ -64,14 +67,14 @@ def _differences(schema: Schema, guarantee: Guarantee, dense: Floats, order: int
 
 
 def _directions(dense: Floats, order: int) -> Iterator[Floats]:
-    """P s for vectors of signs s, which attain l1 norms; the left singular vector, which attains Euclidean ones."""
+    """Directions of a worst pair: P s for signs s, which attain l1 norms; for Euclidean ones a left singular vector."""
     yield np.linalg.svd(dense, full_matrices=False)[0][:, 0]
     if order == 1:
         yield from (dense @ signs for signs in _signs(dense.shape[1]))
 
 
 def _signs(size: int) -> Iterator[Floats]:
-    """All vectors of signs up to one of them, or a thousand random ones."""
+    """Corners to search for a worst pair: all vectors of signs up to one of them, or a thousand random ones."""
     if size <= _ENUMERATED:
         yield from (np.array((1.0, *rest)) for rest in itertools.product((1.0, -1.0), repeat=size - 1))
     else:
@@ -82,7 +85,7 @@ def _signs(size: int) -> Iterator[Floats]:
 
 
 def searched_pair(prepared: Prepared, level: float) -> Pair:
-    """The candidate that moves the stages of a mechanism most, all of them together."""
+    """The worst pair by search: the candidate that moves the stages of a mechanism most, all of them together."""
     limits = allowed(prepared, level)
 
     def reach(pair: Pair) -> float:
@@ -93,7 +96,7 @@ def searched_pair(prepared: Prepared, level: float) -> Pair:
 
 
 def moved(prepared: Prepared, level: float, pair: Pair) -> Stages:
-    """How far the two tables move each stage."""
+    """What makes a pair of tables worse: how far the pair moves each stage."""
     if isinstance(prepared, PreparedCovarianceSketch):
         both = [row_covariance(prepared, level, Copies(table)) for table in pair]
         return {"covariance of the rows": stretch(*both)}
@@ -101,18 +104,17 @@ def moved(prepared: Prepared, level: float, pair: Pair) -> Stages:
 
 
 def recorded_pair(prepared: Prepared, level: float, pair: Pair) -> list[tuple[Draw, Draw]]:
-    """The draws of two runs with the same outcomes, side by side."""
-    tape = Tape()
-    again = tape.replay()
-    for table, secret in zip(pair, (recorder.secret(tape), recorder.secret(again)), strict=True):
+    """A mechanism run on both tables of a worst pair with the same outcomes: the draws, side by side."""
+
+    def run(table: Floats, secret: Secret) -> None:
         for _ in prepared.run(Copies(table), level, secret).blocks:
             pass
-    assert not again.faults, again.faults
-    return [(draw, again.draws[key]) for key, draw in tape.draws.items()]
+
+    return replayed_pair(pair, run)
 
 
 def candidates(prepared: Prepared) -> Iterator[Pair]:
-    """Pairs of small tables that differ in one unit, at the corners of the domain.
+    """Candidates for the worst pair: small tables that differ in one unit, at the corners of the domain.
 
     Beside the record that differs there are none, one, or many at the other end, which matters where means are taken.
     """
@@ -126,7 +128,7 @@ def candidates(prepared: Prepared) -> Iterator[Pair]:
 
 
 def _corners(prepared: Prepared) -> list[Floats]:
-    """Rows at corners of the box, its middle, and along and across a projection."""
+    """Rows that worst pairs are made of: at corners of the box, its middle, and along and across a projection."""
     assert prepared.schema is not None
     encoding = prepared.schema.encoding
     low, high = encoding.low, encoding.high
@@ -145,7 +147,10 @@ def _corners(prepared: Prepared) -> list[Floats]:
 
 
 def _unit_pairs(schema: Schema, guarantee: Guarantee, rows: list[Floats]) -> Iterator[Pair]:
-    """One record of each table: columns of shape (columns, 1), or an empty table where one was removed."""
+    """Candidates for the worst pair that differ in one record: columns (columns, 1), or an empty table.
+
+    A table is empty where its record was removed.
+    """
     encoding = schema.encoding
     if guarantee.neighbours == "add-remove":
         yield from ((row[:, None], np.empty((encoding.dim, 0))) for row in rows)
@@ -169,6 +174,6 @@ def _unit_pairs(schema: Schema, guarantee: Guarantee, rows: list[Floats]) -> Ite
 
 
 def _cells(schema: Schema) -> list[slice]:
-    """The encoded columns of each value: one, or those of a category."""
+    """The values in which a worst pair may differ: the encoded columns of each, one, or those of a category."""
     ends = np.cumsum([0, *(column.width for column in schema.data_columns)])
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]

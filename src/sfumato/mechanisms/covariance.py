@@ -184,7 +184,7 @@ class Beside(Composed):
         Composed.__init__(self, [sketch, Laplace(pure, 1.0)])
 
     def delta(self, epsilon: float) -> float:
-        """The delta of a covariance sketch beside a noisy count of rows: the sketch's at what the count leaves of epsilon."""
+        """The delta of a covariance sketch beside a noisy count: the sketch's, at what the count leaves of epsilon."""
         sketch, count = self.losses
         assert isinstance(count, Laplace)
         left = math.nextafter(epsilon - count.sensitivity, 0.0)

@@ -116,7 +116,7 @@ def deviation(order: Order, scale: float) -> float:
 
 
 def laplace_chunk(words: Integers, b: float, x: Floats, y: Floats, out: Integers, more: More) -> None:
-    """Turn words into draws, in place; ``more(i, turn)`` gives further bits of word i."""
+    """Turn words into Laplace draws, in place; ``more(i, turn)`` gives further bits of word i."""
     np.bitwise_or(words, 1, out=words)
     np.copyto(x, words, casting="unsafe")
     np.multiply(x, _TO_UNIT, out=y)
@@ -137,13 +137,13 @@ def laplace_chunk(words: Integers, b: float, x: Floats, y: Floats, out: Integers
 
 
 def _laplace_radius(words: Integers, eta: Floats, b: float) -> Floats:
-    """Error radius of each draw; infinite where nothing is promised."""
+    """Error radius of each Laplace draw; infinite where nothing is promised."""
     u = np.abs(words.astype(np.float64)) * _TO_UNIT
     return np.where(u >= 2.0**-60, np.abs(eta) * 2.0**-48 + b * (2.0**-52 + 2.0**-62 / u), np.inf)
 
 
 def gaussian_chunk(words: Integers, scale: float, scratch: Floats, out: Integers, more: More) -> None:
-    """Turn pairs of words into draws: cosines first, then as many sines as are wanted."""
+    """Turn pairs of words into Gaussian draws: cosines first, then as many sines as are wanted."""
     length, angle, eta, gap = scratch
     pairs = length.size
     np.bitwise_or(words, 1, out=words)
@@ -184,7 +184,7 @@ def gaussian_chunk(words: Integers, scale: float, scratch: Floats, out: Integers
 
 
 def _gaussian_radius(words: Integers, eta: Floats, length: Floats, scale: float) -> Floats:
-    """Error radius of each draw; infinite where nothing is promised."""
+    """Error radius of each Gaussian draw; infinite where nothing is promised."""
     u = np.abs(words.astype(np.float64)) * _TO_UNIT
     log = (length / scale) ** 2 / 2
     safe = np.maximum(log, 2.0**-40)
@@ -198,12 +198,15 @@ def _gaussian_radius(words: Integers, eta: Floats, length: Floats, scale: float)
 
 
 def _unsettled(gap: Floats, radius: Floats) -> NDArray[np.bool_]:
-    """Draws whose distance to the nearest half-integer is not certainly positive; ``gap``: to the nearest integer."""
+    """Draws of noise whose distance to the nearest half-integer is not certainly positive.
+
+    ``gap``: to the nearest integer.
+    """
     return np.asarray(~(gap < 0.5 - radius))
 
 
 def exact_laplace(word: int, b: float, more: Callable[[int], int]) -> int:
-    """The same draw by ball arithmetic alone, with as many further bits as it takes."""
+    """A draw of rounded Laplace noise by ball arithmetic alone, with as many further bits as it takes."""
     bits, position, turn = 62, abs(word) >> 1, 0
     while True:
         with precision(bits + 64):
@@ -221,7 +224,10 @@ def exact_gaussian(
     more_length: Callable[[int], int],
     more_angle: Callable[[int], int],
 ) -> int:
-    """The same draw by ball arithmetic alone, with as many further bits of both uniforms as it takes."""
+    """A draw of rounded Gaussian noise by ball arithmetic alone.
+
+    It takes as many further bits of both uniforms as needed.
+    """
     bits, length, angle, turn = 62, abs(length_word) >> 1, abs(angle_word) >> 1, 0
     while True:
         with precision(bits + 64):
@@ -235,12 +241,12 @@ def exact_gaussian(
 
 
 def _interval(position: int, bits: int) -> arb:
-    """The ball [position, position + 1] * 2^-bits."""
+    """The uniform behind a draw of noise, as far as its bits are known: the ball [position, position + 1] * 2^-bits."""
     return arb(2 * position + 1, 1) * arb(2) ** -(bits + 1)
 
 
 def _nearest(eta: arb) -> int | None:
-    """floor(eta + 1/2), if all of the ball agrees on it."""
+    """Noise rounded: floor(eta + 1/2), if all of the ball agrees on it."""
     if not eta.is_finite():
         return None
     settled = (eta + arb(0.5)).floor().unique_fmpz()
@@ -250,7 +256,9 @@ def _nearest(eta: arb) -> int | None:
 
 
 def check_platform() -> None:
-    """Measure this machine's log, sin and cos against ball arithmetic, and refuse to draw if they are too inaccurate.
+    """Measure this machine's log, sin and cos, which noise is made of, and refuse to draw if they are too inaccurate.
+
+    They are measured against ball arithmetic.
 
     The error radius rests on them being right to 2^-49; they must show half of that on points spread over the range
     used, with clusters where such functions are at their weakest (log near 1, sin and cos near multiples of pi/2).

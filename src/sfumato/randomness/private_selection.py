@@ -53,16 +53,16 @@ class Draws(Stream, Protocol):
     """A stream with the draws that a selection is made of, each a method, so that whoever records it sees them."""
 
     def laplace(self, size: int, laplace_scale: float) -> Integers:
-        """As ``noise.laplace``."""
+        """As ``noise.laplace``: what report-noisy-max draws."""
 
     def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
-        """As ``choose`` below."""
+        """As ``choose`` below: what the exponential mechanism draws."""
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
-        """As ``flip`` below."""
+        """As ``flip`` below: what permute-and-flip draws."""
 
     def uniform(self, size: int, count: int) -> Integers:
-        """As ``randomized_choice.uniform``."""
+        """As ``randomized_choice.uniform``: how ties of a selection are settled."""
 
 
 def select(
@@ -74,7 +74,7 @@ def select(
     monotone: bool = False,
     method: Method = "exponential",
 ) -> int:
-    """The place of one score, a high one more likely. Guarantee: Pure(epsilon), as stated at the top."""
+    """Private selection: place of one score, a high one more likely. Guarantee: Pure(epsilon), as stated at the top."""
     check.one_of(get_args(Method), method=method)
     draw = {"exponential": exponential, "permute-and-flip": permute_and_flip, "noisy-max": noisy_max}[method]
     return draw(words, scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone)
@@ -112,7 +112,7 @@ def choose(words: Stream, scores: Sequence[int], rate: float, *, bits: int = 0) 
 
 
 def _cumulative(scores: Sequence[int], rate: arb) -> list[arb]:
-    """Where each index but the last ends on [0, 1]."""
+    """Cumulative probabilities of the exponential mechanism: where each index but the last ends on [0, 1]."""
     most = max(scores)
     weights = [(rate * (score - most)).exp() for score in scores]
     total = sum(weights, arb(0))
@@ -132,7 +132,9 @@ def permute_and_flip(
 
 
 def flip(words: Stream, scores: Sequence[int], rate: float) -> int:
-    """One of the heads among coins of probability exp(rate (score - max)). One word for each coin, whatever it shows.
+    """Permute-and-flip at a rate: one of the heads among coins of probability exp(rate (score - max)).
+
+    One word is drawn for each coin, whatever it shows.
 
     Guarantee: Pure(2 d rate) if one unit moves each score by at most d, and Pure(d rate) if all the same way.
     """
@@ -171,7 +173,7 @@ def noisy_max_scale(epsilon: float, sensitivity: int, *, monotone: bool = False)
 
 
 def _rate(epsilon: float, sensitivity: int, monotone: bool) -> float:
-    """The share of epsilon for each step that two scores can move apart, rounded down; decided exactly."""
+    """Rate of a private selection: epsilon for each step that two scores can move apart, rounded down, exactly."""
     check.positive(epsilon=epsilon)
     check.whole(1, sensitivity=sensitivity)
     move = (1 if monotone else 2) * int(sensitivity)
@@ -183,7 +185,7 @@ def _rate(epsilon: float, sensitivity: int, monotone: bool) -> float:
 
 
 def _whole(scores: Sequence[int] | NDArray[np.int64]) -> list[int]:
-    """Plain integers, so that nothing overflows."""
+    """Scores of a private selection as plain integers, so that nothing overflows."""
     array = np.asarray(scores)
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         raise ParameterError(
@@ -193,7 +195,7 @@ def _whole(scores: Sequence[int] | NDArray[np.int64]) -> list[int]:
 
 
 def _tossed(word: int, gap: int, rate: float, more: functools.partial[int]) -> bool:
-    """Whether a coin with probability exp(-rate * gap) shows heads, for a uniform that begins with the word.
+    """Whether a coin of permute-and-flip with chance exp(-rate * gap) shows heads, for a uniform that begins with word.
 
     exp(-rate * gap) is transcendental unless gap = 0, so that U and it differ after finitely many bits.
     """
@@ -205,7 +207,7 @@ def _tossed(word: int, gap: int, rate: float, more: functools.partial[int]) -> b
 
 @functools.lru_cache(maxsize=1 << 14)
 def _bits(gap: int, rate: float, turn: int) -> int:
-    """Bits 64 * turn to 64 * turn + 63 of exp(-rate * gap), as an integer."""
+    """Bits 64 * turn to 64 * turn + 63 of permute-and-flip's exp(-rate * gap), as an integer."""
     end, extra = _WORD * (turn + 1), 64
     while True:
         with precision(end + extra):

@@ -31,7 +31,7 @@ _CHUNK = 1 << 14  # draws at a time: the working set stays in a core's own cache
 
 
 def respond(words: Stream, codes: Codes, categories: int, epsilon: float) -> Codes:
-    """Randomized answers to true ``codes`` in 0 .. categories - 1, each drawn by itself; same shape."""
+    """Randomized response to true ``codes`` in 0 .. categories - 1, each drawn by itself; same shape."""
     check.whole(2, categories=categories)
     check.between(2, 1 << 31, categories=categories)
     check.positive(epsilon=epsilon)
@@ -48,7 +48,9 @@ def respond(words: Stream, codes: Codes, categories: int, epsilon: float) -> Cod
 
 
 def coins(words: Stream, steps: Codes, bits: int) -> Codes:
-    """1 with probability exactly steps / 2^bits, else 0, each drawn by itself; steps in 0 .. 2^bits, same shape.
+    """Random choice of 0 or 1, by itself in each cell: 1 with probability exactly steps / 2^bits, steps in 0 .. 2^bits.
+
+    The result has the shape of ``steps``.
 
     The first ``bits`` bits of a word are a uniform number below 2^bits, which is compared with the steps: 0 gives 0 and
     2^bits gives 1, always. One word is drawn for every cell, whatever its steps.
@@ -60,7 +62,7 @@ def coins(words: Stream, steps: Codes, bits: int) -> Codes:
 
 
 def _told(words: Stream, size: int, categories: int, epsilon: float) -> NDArray[np.bool_]:
-    """Which cells tell the truth."""
+    """Randomized response: which cells tell the truth."""
     first = words.position
     drawn = words.draw(size).view(np.uint64)
     bits = functools.partial(threshold_bits, categories, epsilon)
@@ -72,7 +74,7 @@ def _told(words: Stream, size: int, categories: int, epsilon: float) -> NDArray[
 
 
 def told_of(drawn: NDArray[np.uint64], leading: int, settle: Callable[[int], bool]) -> NDArray[np.bool_]:
-    """Words below the leading bits of the threshold; those equal to them are settled by their further bits."""
+    """Randomized response: words below the leading bits of the threshold; equal ones are settled by further bits."""
     told = drawn < np.uint64(leading)
     for i in np.flatnonzero(drawn == np.uint64(leading)):
         told[i] = settle(int(i))
@@ -80,7 +82,10 @@ def told_of(drawn: NDArray[np.uint64], leading: int, settle: Callable[[int], boo
 
 
 def below(more: Callable[[int], int], bits: Callable[[int], int]) -> bool:
-    """Whether U < t, when their first 64 bits agree; ``more(turn)`` are further bits of U, ``bits(turn + 1)`` of t."""
+    """Whether a choice's uniform U < t, if their first 64 bits agree.
+
+    ``more(turn)`` are further bits of U, ``bits(turn + 1)`` of t.
+    """
     turn = 0
     while (further := more(turn)) == (wanted := bits(turn + 1)):
         turn += 1
@@ -89,7 +94,7 @@ def below(more: Callable[[int], int], bits: Callable[[int], int]) -> bool:
 
 @functools.lru_cache(maxsize=1 << 12)
 def threshold_bits(categories: int, epsilon: float, turn: int) -> int:
-    """Bits 64 * turn to 64 * turn + 63 of t = e^epsilon / (e^epsilon + categories - 1), as an integer."""
+    """Bits 64 * turn to 64 * turn + 63 of t = e^epsilon / (e^epsilon + categories - 1) in randomized response."""
     end = _WORD * (turn + 1)
     extra = 64
     while True:
@@ -103,7 +108,10 @@ def threshold_bits(categories: int, epsilon: float, turn: int) -> int:
 
 
 def uniform(words: Stream, size: int, count: int) -> Codes:
-    """Integers in 0 .. count - 1, all exactly equally likely; one word each, further bits where it is put aside."""
+    """Random choice of integers in 0 .. count - 1, all exactly equally likely.
+
+    One word is drawn for each, and further bits where it is put aside.
+    """
     if count == 1:
         return np.zeros(size, np.int64)
     first = words.position
@@ -112,7 +120,10 @@ def uniform(words: Stream, size: int, count: int) -> Codes:
 
 
 def uniform_of(drawn: NDArray[np.uint64], count: int, more: Callable[[int, int], int]) -> Codes:
-    """Remainders of words below the largest multiple of ``count``; ``more(i, turn)`` replaces a word that is not."""
+    """Uniform choice by words: remainders of words below the largest multiple of ``count``.
+
+    ``more(i, turn)`` replaces a word that is not.
+    """
     end = (1 << _WORD) - (1 << _WORD) % count
     out = (drawn % np.uint64(count)).astype(np.int64)
     for i in np.flatnonzero(drawn > np.uint64(end - 1)):
@@ -124,7 +135,7 @@ def uniform_of(drawn: NDArray[np.uint64], count: int, more: Callable[[int, int],
 
 
 def geometric(words: Stream) -> int:
-    """0, 1, 2, ... with probabilities 1/2, 1/4, 1/8, ...: how many low bits of one word are 0 before its first 1.
+    """Random choice of 0, 1, 2, ... with probabilities 1/2, 1/4, 1/8, ...: low bits of a word that are 0 before a 1.
 
     Exact up to 63, but for the word of zeros, which has probability 2^-64 and gives 0.
     """

@@ -56,7 +56,7 @@ class Words:
         self.position = 0
 
     def fill(self, out: NDArray[np.int64]) -> None:
-        """Overwrite a contiguous array with the next words; no word is ever given twice."""
+        """Overwrite a contiguous array with the next words of the keystream; no word is ever given twice."""
         if self.position + out.size > _LIMIT:
             raise ParameterError(
                 f"one block may draw at most {_LIMIT} words, got {self.position + out.size}: use smaller blocks"
@@ -70,7 +70,7 @@ class Words:
             out.byteswap(inplace=True)
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """The next ``count`` words."""
+        """The next ``count`` words of the keystream."""
         out = np.empty(count, np.int64)
         self.fill(out)
         return out
@@ -168,7 +168,7 @@ class Secret:
         return made
 
     def _same(self, *, protected: bool, before: Callable[[], None] | None) -> Self:
-        """The same key and kind."""
+        """A secret with the same key and kind."""
         return self._made(self._key, protected=protected, before=before)
 
     @classmethod
@@ -189,7 +189,7 @@ class Secret:
 
     @property
     def protected(self) -> bool:
-        """Whether it is the system's, and nobody's choice."""
+        """Whether the key is the system's, and nobody's choice."""
         return self._protected
 
     def twin(self) -> Self:
@@ -204,11 +204,11 @@ class Secret:
         return f"<{type(self).__name__}, {'protected' if self._protected else 'for testing'}>"
 
     def __copy__(self) -> Self:
-        """Itself: a second one would be the same key for a second release."""
+        """The secret itself: a second one would be the same key for a second release."""
         return self
 
     def __deepcopy__(self, _: object) -> Self:
-        """Itself, as above."""
+        """The secret itself, as above."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

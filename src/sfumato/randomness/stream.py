@@ -11,13 +11,13 @@ class Stream(Protocol):
 
     @property
     def position(self) -> int:
-        """How many words were taken so far."""
+        """How many words samplers took from the stream so far."""
 
     def fill(self, out: NDArray[np.int64]) -> None:
-        """Overwrite a contiguous array with the next words."""
+        """Overwrite a contiguous array with the next words of the stream."""
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """The next ``count`` words."""
+        """The next ``count`` words of the stream."""
 
     def more(self, word: int, turn: int) -> int:
         """64 further bits of the word at a position; the same for the same (word, turn)."""
