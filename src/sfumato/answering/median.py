@@ -178,7 +178,7 @@ class PreparedMedian(PreparedAnswers):
     hard: int
 
     def parts(self, level: float) -> MedianParts:
-        """How epsilon is shared out."""
+        """How epsilon is shared out among comparisons and hard answers."""
         left, counting = shared_out(self.guarantee, level)
         measuring = laplace_scale(count_move(self.guarantee), left * self.recipe.measuring / self.hard)
         return MedianParts(left * (1 - self.recipe.measuring), measuring, counting)
@@ -195,7 +195,7 @@ class PreparedMedian(PreparedAnswers):
         return Pure(Scales.of(epsilon, self.hard, 1, monotone=False)[1])
 
     def agreement_move(self, rows: int) -> int:
-        """The most by which one unit moves r, in steps of 2^-30: as proved at the top."""
+        """Most by which one unit moves the agreement r, in steps of 2^-30: as proved at the top."""
         return math.ceil(Fraction(2**BITS * count_move(self.guarantee)) / (rows * Fraction(self.recipe.accuracy))) + 1
 
     def comparisons(self, noises: Noises, level: float, rows: int) -> Comparisons:

@@ -118,7 +118,7 @@ class PreparedWeights(PreparedAnswers):
     guarantee: Guarantee
 
     def parts(self, level: float) -> WeightsParts:
-        """How epsilon is shared out."""
+        """How epsilon is shared out among comparisons and measurements for updates of the weights."""
         move = count_move(self.guarantee)
         left, counting = shared_out(self.guarantee, level)
         scales, cost = Scales.of(left * (1 - self.recipe.measuring), self.recipe.updates, move, monotone=False)

@@ -154,7 +154,7 @@ class PreparedGraphSketch(PreparedGraph):
         return {"rows": self.recipe.height, "vertices": self.recipe.vertices}
 
     def loss(self, level: float) -> Loss:
-        """Adding or removing vv' with v' S^-1 v <= 1 / level, in the worse direction."""
+        """The loss of one edge: adding or removing vv' with v' S^-1 v <= 1 / level, in the worse direction."""
         return ChiSquare(rows=self.recipe.height, ratio=self.ratio(level))
 
     def ratio(self, level: float) -> float:

@@ -18,7 +18,10 @@ _TO_UNIT = 2.0**-53
 
 
 def normals(words: Stream, size: int) -> Floats:
-    """``size`` standard normal doubles by Box and Muller from 53-bit uniforms in (0, 1); largest 8.6 in size."""
+    """Idealized normal noise, not exact: ``size`` standard normal doubles by Box and Muller.
+
+    Made from 53-bit uniforms in (0, 1); the largest is 8.6 in size.
+    """
     out = np.empty(size + size % 2)
     buffer = np.empty(_CHUNK, np.uint64)
     for start in range(0, out.size, _CHUNK):

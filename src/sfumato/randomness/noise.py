@@ -60,7 +60,7 @@ _MEASURING = threading.Lock()
 
 
 def laplace(words: Stream, size: int, laplace_scale: float) -> Integers:
-    """``size`` independent draws of floor(eta + 1/2), eta ~ Laplace(laplace_scale), in lattice steps."""
+    """Exact rounded noise: ``size`` independent floor(eta + 1/2), eta ~ Laplace(laplace_scale), in lattice steps."""
     laplace_scale = _check(size, laplace_scale=laplace_scale)
     out = np.empty(size, np.int64)
     buffer, x, y = np.empty(_CHUNK, np.int64), np.empty(_CHUNK), np.empty(_CHUNK)
@@ -73,7 +73,7 @@ def laplace(words: Stream, size: int, laplace_scale: float) -> Integers:
 
 
 def gaussian(words: Stream, size: int, scale: float) -> Integers:
-    """``size`` independent draws of floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
+    """Exact rounded noise: ``size`` independent floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
     scale = _check(size, scale=scale)
     out = np.empty(size, np.int64)
     buffer, scratch = np.empty(_PAIRED, np.int64), np.empty((4, _PAIRED // 2))

@@ -56,7 +56,7 @@ class Words:
         self.position = 0
 
     def fill(self, out: NDArray[np.int64]) -> None:
-        """Overwrite a contiguous array with the next words of the keystream; no word is ever given twice."""
+        """Overwrite a contiguous array with the next words under a secret's key; no word is ever given twice."""
         if self.position + out.size > _LIMIT:
             raise ParameterError(
                 f"one block may draw at most {_LIMIT} words, got {self.position + out.size}: use smaller blocks"
@@ -70,13 +70,13 @@ class Words:
             out.byteswap(inplace=True)
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """The next ``count`` words of the keystream."""
+        """The next ``count`` words under a secret's key."""
         out = np.empty(count, np.int64)
         self.fill(out)
         return out
 
     def more(self, word: int, turn: int) -> int:
-        """64 further random bits belonging to the word at a position; the same for the same (word, turn)."""
+        """64 further bits under a secret's key for the word at a position; the same for the same (word, turn)."""
         nonce = struct.pack("<IQI", 0, word, turn)  # block counter, then the 96-bit nonce
         cipher = Cipher(algorithms.ChaCha20(self._more_key, nonce), mode=None).encryptor()
         return int.from_bytes(cipher.update(bytes(8)), "little")
@@ -84,23 +84,26 @@ class Words:
     # ---- noise and choices that protect what they are given, each with the law that its module proves ----
 
     def laplace(self, size: int, laplace_scale: float) -> Integers:
-        """``size`` independent draws of floor(eta + 1/2), eta ~ Laplace(laplace_scale), in lattice steps."""
+        """By a secret's key: ``size`` independent floor(eta + 1/2), eta ~ Laplace(laplace_scale), in steps."""
         return noise.laplace(self, size, laplace_scale)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        """``size`` independent draws of floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
+        """By a secret's key: ``size`` independent floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
         return noise.gaussian(self, size, scale)
 
     def respond(self, codes: Integers, categories: int, epsilon: float) -> Integers:
-        """Randomized answers to true ``codes`` in 0 .. categories - 1, each drawn by itself; same shape."""
+        """By a secret's key: randomized answers to true ``codes`` in 0 .. categories - 1.
+
+        Each is drawn by itself; same shape.
+        """
         return randomized_choice.respond(self, codes, categories, epsilon)
 
     def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
-        """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits)."""
+        """By a secret's key, the exponential mechanism: an index in proportion to exp(rate * score / 2^bits)."""
         return private_selection.choose(self, scores, rate, bits=bits)
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
-        """Permute-and-flip at a rate."""
+        """By a secret's key: permute-and-flip at a rate."""
         return private_selection.flip(self, scores, rate)
 
     def select(
@@ -112,7 +115,10 @@ class Words:
         monotone: bool = False,
         method: private_selection.Method = "exponential",
     ) -> int:
-        """The place of one score, a high one more likely. Guarantee: Pure(epsilon), as ``private_selection`` states."""
+        """By a secret's key: place of a score, a high one likelier.
+
+        Guarantee: Pure(epsilon), as ``private_selection`` states.
+        """
         return private_selection.select(
             self, scores, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, method=method
         )
@@ -120,23 +126,26 @@ class Words:
     # ---- draws that protect nothing by themselves ----
 
     def coins(self, steps: Integers, bits: int) -> Integers:
-        """1 with probability exactly steps / 2^bits, else 0, each drawn by itself; same shape."""
+        """By a secret's key: 1 with probability exactly steps / 2^bits, else 0, each by itself; same shape."""
         return randomized_choice.coins(self, steps, bits)
 
     def uniform(self, size: int, count: int) -> Integers:
-        """Integers in 0 .. count - 1, all exactly equally likely."""
+        """By a secret's key: integers in 0 .. count - 1, all exactly equally likely."""
         return randomized_choice.uniform(self, size, count)
 
     def geometric(self) -> int:
-        """0, 1, 2, ... with probabilities 1/2, 1/4, 1/8, ..."""
+        """By a secret's key: 0, 1, 2, ... with probabilities 1/2, 1/4, 1/8, ..."""
         return randomized_choice.geometric(self)
 
     def normals(self, size: int) -> Floats:
-        """``size`` standard normal doubles, for mechanisms that say ``numerics: idealized`` and no others."""
+        """By a secret's key: ``size`` standard normal doubles.
+
+        They are for mechanisms that say ``numerics: idealized`` and no others.
+        """
         return idealized.normals(self, size)
 
     def key(self) -> bytes:
-        """256 bits, from which other streams or a generator for post-processing may be made."""
+        """256 bits under a secret's key, from which other streams or a generator for post-processing may be made."""
         return self.draw(4).tobytes()
 
 
@@ -246,7 +255,7 @@ class Secret:
 
 
 def public_words(seed: int, *context: str | int) -> Words:
-    """The stream that a public seed stands for. It never changes between versions (golden vectors in the tests)."""
+    """The words keyed by a public seed instead of a secret; the same in every version (golden vectors in the tests)."""
     check.whole(0, seed=seed)
     label = "\0".join(str(part) for part in ("sfumato projection", seed, *context))
     return Words(hashlib.blake2b(label.encode(), digest_size=32).digest())
