@@ -55,12 +55,12 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
         words = sys.argv[1:] if arguments is None else arguments
         options = parser_of(words[0] if words else None).parse_args(words)
         options.own_process = own_process
-        _mind_output(needed=options.stands is None)
+        streams.need_output(needed=options.stands is None)
         if own_process:
             _set_up(many_blocks=options.many_blocks)
         code: int = options.run(options) or 0
         sys.stdout.flush()
-        if (lost := _lost()) is not None:
+        if (lost := streams.lost_output()) is not None:
             code = _unheard(options, lost, code)
     except SfumatoError as error:
         return _refuse(str(error))
@@ -72,23 +72,10 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
         return _refuse(f"{_too_large()}{_spent(options)}")
     except OSError as error:
         told = f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}"
-        return _unheard(options, error, 0) if error is _lost() else _refuse(f"{told}{_spent(options)}")
+        return _unheard(options, error, 0) if error is streams.lost_output() else _refuse(f"{told}{_spent(options)}")
     finally:
         signal.signal(signal.SIGTERM, before)
     return code
-
-
-def _mind_output(*, needed: bool) -> None:
-    """Whatever lasts is made whether or not anybody takes what is printed about it."""
-    descriptor = streams.printed()
-    if descriptor is not None:
-        descriptor.needed = needed
-
-
-def _lost() -> OSError | None:
-    """Why nothing more can be printed, if so."""
-    descriptor = streams.printed()
-    return None if descriptor is None else descriptor.lost
 
 
 def _unheard(options: argparse.Namespace, error: OSError, code: int) -> int:
@@ -162,7 +149,7 @@ def _flushed(code: object) -> int:
     """An exit code, once all is written that was said."""
     with contextlib.suppress(OSError):  # it is kept
         sys.stdout.flush()
-    if code in (None, 0) and (lost := _lost()) is not None:
+    if code in (None, 0) and (lost := streams.lost_output()) is not None:
         return _unheard(unparsed(), lost, 0)
     return code if isinstance(code, int) else 0
 
@@ -170,7 +157,7 @@ def _flushed(code: object) -> int:
 def _end(codes: list[int]) -> None:
     """End a process that is done at once: what it holds goes with it, while taking it apart would take its time."""
     if codes:
-        _mind_output(needed=False)
+        streams.need_output(needed=False)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(codes[0])

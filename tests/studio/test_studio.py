@@ -656,8 +656,15 @@ def test_another_studio_in_the_same_folder_has_to_wait_and_spends_nothing(visito
     assert visitor.release(SKETCH)["state"] == "done"
 
 
-@pytest.mark.parametrize("error", [ValueError(CELL), MemoryError(CELL), OSError(28, "No space left on device", CELL)])
-def test_a_release_that_breaks_says_nothing_of_the_cells(visitor, monkeypatch, error):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError(CELL), "this went wrong (ValueError)"),
+        (MemoryError(CELL), "not enough memory: choose a lower dimension"),
+        (OSError(28, "No space left on device", CELL), "the file system refused (No space left on device)"),
+    ],
+)
+def test_a_release_that_breaks_says_why_and_nothing_of_the_cells(visitor, monkeypatch, error, said):
     def broken(*_, **__):
         raise error
 
@@ -665,7 +672,7 @@ def test_a_release_that_breaks_says_nothing_of_the_cells(visitor, monkeypatch, e
     told = visitor.release(SKETCH)
     assert told["state"] == "failed"
     assert CELL not in told["message"]
-    assert "Budget screen" in told["message"]
+    assert told["message"] == f"{said}; the Budget screen says what was spent"
     assert "Budget" not in visitor.release(SKETCH | {"dataset": ""})["message"]
 
 

@@ -67,6 +67,19 @@ def printed() -> OutputDescriptor | None:
     return raw if isinstance(raw, OutputDescriptor) else None
 
 
+def need_output(*, needed: bool) -> None:
+    """Whether a failure of standard output is an error. What lasts is made whether or not anybody reads the output."""
+    descriptor = printed()
+    if descriptor is not None:
+        descriptor.needed = needed
+
+
+def lost_output() -> OSError | None:
+    """The first failure of standard output, after which nothing more is printed; None without one."""
+    descriptor = printed()
+    return None if descriptor is None else descriptor.lost
+
+
 class ProgressLine:
     """Call it with the number of rows (or ``what``) just done; it redraws itself at most ten times a second."""
 

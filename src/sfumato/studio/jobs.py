@@ -228,7 +228,7 @@ def _became(reservation: Reservation, *, running: bool) -> str:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this: lower the dimension"
+        return "not enough memory: choose a lower dimension"
     if isinstance(error, OSError):
         return f"the file system refused ({error.strerror or type(error).__name__})"
     return f"this went wrong ({type(error).__name__})"
