@@ -818,10 +818,7 @@ def test_a_refusal_of_the_ledger_is_shown_with_what_to_do(visitor):
     visitor.studio.ledger().add_dataset("others", Guarantee(epsilon=9.0, unit="attribute"))
     answer = visitor.send("/release/price", SKETCH | {"dataset": "others", "name": "second.release"})
     assert answer.status_code == 422
-    assert (
-        "already accounted for as accounted for as &#39;people&#39; already#39;peopleaccounted for as &#39;people&#39; already#39;"
-        in answer.text
-    )
+    assert "already accounted for as &#39;people&#39;" in answer.text
     assert "enter a dataset of its own" in answer.text
     assert "<details open><summary>Exceptions" in answer.text
     wrong = visitor.send("/release/price", SKETCH | {"epsilon": "0", "name": "second.release"})
