@@ -279,7 +279,7 @@ def test_a_release_is_explored_and_its_report_read(visit, server):
     assert not report.evaluate("fetch('/release/state').then(() => true, () => false)")
     if os.environ.get("SFUMATO_SCREENSHOTS") == "1":
         report.screenshot(path=IMAGES / "report.png")
-    assert server.studio.desk.job.state == "done"
+    assert server.studio.jobs.job.state == "done"
 
 
 # ---- how it is used -------------------------------------------------------------------------------------------------

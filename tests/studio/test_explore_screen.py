@@ -15,10 +15,10 @@ from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.report.numbers import number
 from sfumato.studio import explore_screen, form_fields
-from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder
 from sfumato.studio.form_fields import Choice, Number, Positions, Whole, read
 from sfumato.studio.guard import Keys
+from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Flag, Id, Real
 from sfumato.tables.schema import Schema
 from support.kinds import KINDS, ROWS, made

@@ -66,7 +66,7 @@ def state_of(studio):
     """Everything that a request could change."""
     files = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in studio.folder.data.rglob("*") if p.is_file()}
     entries = [] if studio.ledger() is None else [e.hash for e in studio.ledger().journal.entries()]
-    return files, entries, studio.desk.job, studio.desk._order, studio.keys
+    return files, entries, studio.jobs.job, studio.jobs._order, studio.keys
 
 
 # ---- who is talking -------------------------------------------------------------------------------------------------
@@ -482,7 +482,7 @@ def test_a_release_gets_a_plain_new_name(trapped, name):
         trapped.folder.new_release(name)
     refused = Visitor(trapped).send("/release/price", SKETCH | {"name": name})
     assert refused.status_code == 422
-    assert trapped.desk._order is None
+    assert trapped.jobs._order is None
 
 
 def test_releases_can_go_to_a_folder_of_their_own(tmp_path):

@@ -25,7 +25,7 @@ from sfumato.planning.per_record import SketchErrors
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report import svg
-from sfumato.studio import desk, jobs, plan_screen, release_screen
+from sfumato.studio import jobs, plan_screen, release_screen, shared_state
 from sfumato.studio.describe_screen import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
@@ -428,7 +428,7 @@ def test_nothing_is_made_without_a_confirmation_or_twice(visitor):
         assert visitor.send("/release/start", fields).status_code == 400
     assert visitor.studio.datasets()[0].releases == ()
     assert visitor.send("/release/start", {"order": key, "confirmed": "yes"}).is_redirect
-    visitor.studio.desk.job.join()
+    visitor.studio.jobs.job.join()
     assert visitor.send("/release/start", {"order": key, "confirmed": "yes"}).status_code == 400
     assert len(visitor.studio.datasets()[0].releases) == 1
 
@@ -438,7 +438,7 @@ def test_what_was_priced_is_what_is_made_whatever_the_files_say_by_then(visitor,
     (key,) = re.findall(r'name="order" value="([^"]+)"', priced)
     Schema((Real("age", 0, 1),)).write(folder / "people.toml")
     visitor.send("/release/start", {"order": key, "confirmed": "yes"})
-    visitor.studio.desk.job.join()
+    visitor.studio.jobs.job.join()
     assert Schema.from_dict(load(folder / "people.release").manifest["schema"]) == SCHEMA
 
 
@@ -463,7 +463,7 @@ def spend(visitor, folder, table):
 
 def test_what_is_charged_is_what_was_confirmed_or_nothing(visitor, folder):
     confirmed(visitor, SKETCH, lambda: spend(visitor, folder, "people.csv"))
-    visitor.studio.desk.job.join()
+    visitor.studio.jobs.job.join()
     told = visitor.get("/release/state").json()
     assert told["state"] == "failed"
     assert "the budget has moved: look at the price again" in told["message"]
@@ -489,7 +489,7 @@ def test_a_table_that_is_another_one_by_then_is_not_released(visitor, folder, tm
 
     refused = confirmed(visitor, SKETCH, change)
     assert refused.status_code == (404 if swap in ("link", "gone") else 400)
-    assert visitor.studio.desk.job is None
+    assert visitor.studio.jobs.job is None
     assert visitor.studio.datasets()[0].releases == ()
 
 
@@ -631,7 +631,7 @@ def test_the_stop_button_stops_and_one_release_is_made_at_a_time(visitor, folder
     assert visitor.get("/release/state").json()["stopping"]
     assert "Stopping" in visitor.get("/release/job").text
     go.set()
-    visitor.studio.desk.job.join()
+    visitor.studio.jobs.job.join()
     told = visitor.get("/release/state").json()
     assert told["state"] == "cancelled"
     assert told["message"].endswith("nothing was drawn, and nothing spent")  # it was stopped at its first block
@@ -702,7 +702,7 @@ def test_where_its_price_cannot_be_given_back_it_says_how_to_get_it(visitor, mon
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):
     (folder / "others.csv").write_bytes((folder / "people.csv").read_bytes())
     confirmed(visitor, SKETCH, lambda: spend(visitor, folder, "others.csv"))
-    visitor.studio.desk.job.join()
+    visitor.studio.jobs.job.join()
     told = visitor.get("/release/state").json()
     assert (told["state"], told["spent"]) == ("failed", "Nothing was spent.")
     assert "another file" in told["message"]
@@ -736,8 +736,8 @@ def test_the_studio_stops_its_release_when_it_ends(visitor, folder, monkeypatch)
     (key,) = re.findall(r'name="order" value="([^"]+)"', visitor.send("/release/price", fields).text)
     visitor.send("/release/start", {"order": key, "confirmed": "yes"})
     assert begun.wait(120)
-    visitor.studio.desk.close()
-    assert visitor.studio.desk.job.state == "cancelled"
+    visitor.studio.jobs.close()
+    assert visitor.studio.jobs.job.state == "cancelled"
 
 
 # ---- Budget ---------------------------------------------------------------------------------------------------------
@@ -803,7 +803,7 @@ def test_the_command_says_that_a_ledger_will_be_made(folder, capsys, monkeypatch
 
 
 def test_a_page_does_not_wait_long_for_a_ledger_that_another_program_locks(visitor, monkeypatch):
-    monkeypatch.setattr(desk, "_WAIT", 0)
+    monkeypatch.setattr(shared_state, "_WAIT", 0)
     other = sqlite3.connect(visitor.studio.place, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     assert "locked" in visitor.get("/budget").text

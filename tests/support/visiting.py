@@ -15,9 +15,9 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.studio.app import application
-from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
+from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 
@@ -138,7 +138,7 @@ class Visitor:
         assert priced.status_code == 200, priced.text
         (key,) = re.findall(r'name="order" value="([^"]+)"', priced.text)
         assert self.send("/release/start", {"order": key, "confirmed": "yes"}).status_code == 303
-        self.studio.desk.job.join()
+        self.studio.jobs.job.join()
         return self.get("/release/state").json()
 
 

@@ -42,3 +42,13 @@ def relative(error: float) -> str:
     if error >= 10:
         return f"{float(f'{error:.2g}'):,.0f}x" if error < 1e5 else f"{error:.0e}x"
     return f"{100 * error:.3g}%"
+
+
+def file_size(count: int) -> str:
+    """A number of bytes for people: kB, MB, GB or TB."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} TB"

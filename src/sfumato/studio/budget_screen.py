@@ -10,9 +10,10 @@ from starlette.routing import Route
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.units import Cap
-from sfumato.studio.desk import Studio
+from sfumato.studio.form_fields import guarantee_in
 from sfumato.studio.pages import Form, page, reading, writing
-from sfumato.studio.plan_screen import UNITS, promise
+from sfumato.studio.plan_screen import UNITS
+from sfumato.studio.shared_state import Studio
 
 _FIELDS = ("name", "unit", "epsilon", "delta", "neighbours")
 _STATES = {
@@ -72,7 +73,7 @@ def enter(studio: Studio, request: Request, form: Form) -> Response:
     del request
     fields = {key: form.get(key, "") for key in _FIELDS}
     try:
-        studio.entered(fields["name"], Cap(promise(fields)))
+        studio.entered(fields["name"], Cap(guarantee_in(fields)))
     except SfumatoError as error:
         return _budget(studio, 422, fields=fields, wrong=str(error))
     return RedirectResponse("/budget", 303)

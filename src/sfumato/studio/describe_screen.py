@@ -17,9 +17,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SchemaError
-from sfumato.studio.desk import Studio
 from sfumato.studio.folder import NotHereError, parse_schema, schema_text
 from sfumato.studio.pages import Form, page, reading, writing
+from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import KINDS, Category, Column
 from sfumato.tables.schema import Schema
 from sfumato.tables.schema_draft import draft

@@ -30,9 +30,9 @@ from sfumato.report.html import Markup
 from sfumato.report.numbers import number, percent
 from sfumato.report.scenes import MOST_POINTS, plane, sampled, within
 from sfumato.report.svg import COLOURS, Key, colour
-from sfumato.studio.desk import Studio
 from sfumato.studio.form_fields import Choice, Field, Number, Positions, Whole, read
 from sfumato.studio.pages import page, reading
+from sfumato.studio.shared_state import Studio
 
 Values: TypeAlias = dict[str, Any]
 Row: TypeAlias = tuple[str | int | float, ...]

@@ -125,6 +125,12 @@ class Folder:
         return path
 
 
+def file_state(path: Path) -> tuple[int, ...]:
+    """The identity of a file in the folder: changes if another file takes its place, or if it is written to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def schema_name(table: str) -> str:
     """The name of the schema that belongs to a table."""
     return f"{Path(table).stem}.toml"

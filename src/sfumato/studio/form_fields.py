@@ -1,4 +1,8 @@
-"""The fields of a question, as a form sends them: every text is checked, and what is wrong is said of its field."""
+"""The fields of forms, as a browser sends them: every text is checked, and what is wrong is said of its field.
+
+``Field`` and its kinds are the fields of a question. ``number_in``, ``whole_in`` and ``guarantee_in`` read those of
+plans, releases and budgets: what is not positive is left to the checks of the parameters themselves.
+"""
 
 import itertools
 import math
@@ -9,11 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import ParameterError
+from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.report.numbers import number
 
 _LONGEST = 20_000  # letters of any field
 _SHOWN_CHOICES = 500  # beyond which a list is typed and not chosen
 _MOST_POSITIONS = 1_000_000
+_RANGES = {"epsilon": (1e-6, 1e6), "delta": (1e-100, 1.0)}
+_RANGE = (1e-30, 1e30)  # of every other number: its fourth power is still one
+_MOST_WHOLE = 10**12  # of every whole number
 _PART = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
 
 
@@ -147,3 +155,44 @@ def _text(field: Field, form: Mapping[str, str]) -> str:
     if len(text) > _LONGEST:
         raise ParameterError(f"give at most {_LONGEST:,} letters")
     return (text if isinstance(field, Choice) else text.strip()) or field.default
+
+
+def number_in(fields: Mapping[str, str], name: str, default: float | None = None) -> float | None:
+    """A number of a form that computations can bear; the default where the field is empty."""
+    text = fields.get(name, "").strip()
+    try:
+        found = float(text) if text else default
+    except ValueError:
+        raise ParameterError(f"{name} must be a number") from None
+    low, high = _RANGES.get(name, _RANGE)
+    if found is not None and found > 0 and not low <= found <= high:
+        raise ParameterError(f"{name} must be between {low:g} and {high:g}")
+    return found
+
+
+def whole_in(fields: Mapping[str, str], name: str, default: int | None = None) -> int | None:
+    """A whole number of a form, of a size that computations can bear; the default where the field is empty."""
+    text = fields.get(name, "").strip()
+    try:
+        found = int(text) if text else default
+    except ValueError:
+        raise ParameterError(f"{name} must be a whole number") from None
+    if found is not None and found > _MOST_WHOLE:
+        raise ParameterError(f"{name} must be at most {_MOST_WHOLE:,}")
+    return found
+
+
+def guarantee_in(fields: Mapping[str, str]) -> Guarantee:
+    """The guarantee that the fields of a form state."""
+    form = dict(fields)
+    epsilon, delta, radius = number_in(form, "epsilon"), number_in(form, "delta", 0.0), number_in(form, "radius")
+    if epsilon is None:
+        raise ParameterError("epsilon must be a positive number")
+    kind = form.get("change", "") if form.get("unit") == "record" else ""
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta or 0.0,
+        unit=form.get("unit", ""),  # type: ignore[arg-type]
+        neighbours=form.get("neighbours") or "replace",  # type: ignore[arg-type]
+        change=Change(kind, radius) if kind else None,  # type: ignore[arg-type]
+    )

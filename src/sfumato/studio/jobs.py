@@ -72,12 +72,6 @@ class Order:
     key: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
 
-def file_state(path: Path) -> tuple[int, ...]:
-    """What changes if another file takes its place, or if it is written to."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
 @dataclass(frozen=True, kw_only=True)
 class Agreed(Account):
     """An account that is charged the totals that were confirmed, or nothing, and that tells of what it reserves.
@@ -253,7 +247,7 @@ def _equal(key: str, offered: str) -> bool:
     return secrets.compare_digest(key.encode(), offered.encode(errors="surrogatepass"))
 
 
-class Desk:
+class Jobs:
     """The order that waits and the job that was started last; one job at a time."""
 
     def __init__(self) -> None:

@@ -1,47 +1,28 @@
-"""How much a form may ask for: what is beyond would stop the machine, not only the page.
+"""How much a form may ask for: what is beyond would stop the machine, or take longer than a page can wait."""
 
-What is not a number, or not positive, is left to the checks of the parameters themselves.
-"""
+from collections.abc import Mapping
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
-from sfumato.studio.pages import Form
+from sfumato.planning.option import Purpose
 from sfumato.tables.blocks import MEMORY
 from sfumato.tables.schema import Schema
 
-_RANGES = {"epsilon": (1e-6, 1e6), "delta": (1e-100, 1.0)}
-_RANGE = (1e-30, 1e30)  # of every other number: its fourth power is still one
-_MOST = 10**12  # of every whole number
+_MOST_PLANNED = {"columns": 100_000, "rows": 10**9, "k": 100_000}  # more take minutes
+_MOST_PLANNED_PAIRS = 2_000  # columns, where a plan looks at all pairs of them
 _PER_COLUMN = 1 << 14  # bytes that writing a column takes, at most; about 6 KiB were measured
 _PER_ENTRY = 32  # bytes of a dense matrix: the numbers, those on the lattice, and a copy of each
 
 
-def number(fields: Form, name: str, default: float | None = None) -> float | None:
-    """A number of a form that computations can bear; the default where the field is empty."""
-    text = fields.get(name, "").strip()
-    try:
-        found = float(text) if text else default
-    except ValueError:
-        raise ParameterError(f"{name} must be a number") from None
-    low, high = _RANGES.get(name, _RANGE)
-    if found is not None and found > 0 and not low <= found <= high:
-        raise ParameterError(f"{name} must be between {low:g} and {high:g}")
-    return found
-
-
-def whole(fields: Form, name: str, default: int | None = None) -> int | None:
-    """A whole number of a form, of a size that computations can bear; the default where the field is empty."""
-    text = fields.get(name, "").strip()
-    try:
-        found = int(text) if text else default
-    except ValueError:
-        raise ParameterError(f"{name} must be a whole number") from None
-    if found is not None and found > _MOST:
-        raise ParameterError(f"{name} must be at most {_MOST:,}")
-    return found
+def check_plan_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
+    """Refuse a plan that would take long: a page is no place to wait for it."""
+    most = _MOST_PLANNED | ({"columns": _MOST_PLANNED_PAIRS} if purpose in ("covariance", "learning") else {})
+    for name, size in sizes.items():
+        if (size or 0) > most[name]:
+            raise ParameterError(f"{name}: more than {most[name]:,} are too many to plan here: use `sfumato plan`")
 
 
 def check_memory(recipe: Recipe, schema: Schema | None, memory: int = MEMORY) -> None:

@@ -19,9 +19,9 @@ from starlette.routing import Route
 from sfumato import untrusted
 from sfumato.errors import SfumatoError
 from sfumato.report import svg
-from sfumato.report.numbers import number, relative
-from sfumato.studio.desk import Studio
+from sfumato.report.numbers import file_size, number, relative
 from sfumato.studio.folder import NotHereError
+from sfumato.studio.shared_state import Studio
 
 Form: TypeAlias = dict[str, str]
 Reader: TypeAlias = Callable[[Studio, Request], Response]
@@ -43,7 +43,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"size": size, "kept": Kept, "number": number, "relative": relative}
+    made.filters |= {"size": file_size, "kept": Kept, "number": number, "relative": relative}
     made.globals |= {"framed": svg.framed, "gauge": svg.gauge}
     return made
 
@@ -59,16 +59,6 @@ def _shown(value: object) -> object:
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return value.translate(_HALF) if isinstance(value, Kept) else untrusted.marked(value)
-
-
-def size(count: int) -> str:
-    """Bytes, for people."""
-    amount = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} TB"
 
 
 def render(studio: Studio, template: str, **facts: Any) -> str:

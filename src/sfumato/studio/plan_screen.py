@@ -16,21 +16,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sfumato import check
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.planning import option, per_record, planner
 from sfumato.planning.option import Option, Purpose
 from sfumato.planning.planner import Plan
-from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.report.axes import log_range
 from sfumato.report.numbers import relative
 from sfumato.report.plots import error_name, error_range, over_dimension, positive_points, shown_error, trace
 from sfumato.report.svg import Chosen, Plot
-from sfumato.studio.desk import Studio
 from sfumato.studio.folder import read_schema
-from sfumato.studio.limits import number, whole
+from sfumato.studio.form_fields import guarantee_in, number_in, whole_in
+from sfumato.studio.limits import check_plan_sizes
 from sfumato.studio.pages import Form, page, reading, render, writing
+from sfumato.studio.shared_state import Studio
 from sfumato.tables.schema import Schema
 
 PURPOSES = {
@@ -48,29 +48,11 @@ FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "dis
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
 _SIZE = (400, 290)  # of a picture: two lie side by side
-_MOST = {"columns": 100_000, "rows": 10**9, "k": 100_000}  # more take minutes
-_MOST_SUMMED = 2_000  # columns, where a plan looks at all pairs of them
 
 
 def routes(studio: Studio) -> list[Route]:
     """Of this screen."""
     return [reading(studio, "/plan", plan_page), writing(studio, "/plan/answer", plan_answer)]
-
-
-def promise(fields: Mapping[str, str]) -> Guarantee:
-    """The guarantee that the fields of a form state."""
-    form = dict(fields)
-    epsilon, delta, radius = number(form, "epsilon"), number(form, "delta", 0.0), number(form, "radius")
-    if epsilon is None:
-        raise ParameterError("epsilon must be a positive number")
-    kind = form.get("change", "") if form.get("unit") == "record" else ""
-    return Guarantee(
-        epsilon=epsilon,
-        delta=delta or 0.0,
-        unit=form.get("unit", ""),  # type: ignore[arg-type]
-        neighbours=form.get("neighbours") or "replace",  # type: ignore[arg-type]
-        change=Change(kind, radius) if kind else None,  # type: ignore[arg-type]
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +71,13 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
     purpose: Purpose = form.get("purpose", "")  # type: ignore[assignment]
     check.one_of(get_args(Purpose), purpose=purpose)
     graph = purpose == "cuts"
-    distance, rows, k = number(form, "distance"), whole(form, "rows"), None
-    columns = None if graph else whole(form, "columns") if schema is None else schema.encoding.dim
+    distance, rows, k = number_in(form, "distance"), whole_in(form, "rows"), None
+    columns = None if graph else whole_in(form, "columns") if schema is None else schema.encoding.dim
     if _by_record(purpose):
-        k = whole(form, "k")
-    _check_sizes({"columns": columns, "rows": rows, "k": k}, purpose)
+        k = whole_in(form, "k")
+    check_plan_sizes({"columns": columns, "rows": rows, "k": k}, purpose)
     request = planner.ask(
-        guarantee=promise(form),
+        guarantee=guarantee_in(form),
         schema=None if graph else schema,
         columns=columns if schema is None else None,
         purpose=purpose,
@@ -108,14 +90,6 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
     made = planner.outline(replace(request, dimension=k), assumed=distance is None)
     best = _best_by_epsilon(replace(request, guarantee=replace(request.guarantee, epsilon=1.0)))
     return PlanView(made, _over_k(made), _over_epsilon(made, best), _advice(made, best))
-
-
-def _check_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
-    """Refuse a plan that would take long: a page is no place to wait for it."""
-    most = _MOST | ({"columns": _MOST_SUMMED} if purpose in ("covariance", "learning") else {})
-    for name, size in sizes.items():
-        if (size or 0) > most[name]:
-            raise ParameterError(f"{name}: more than {most[name]:,} are too many to plan here: use `sfumato plan`")
 
 
 def _over_k(made: Plan) -> Plot | None:

@@ -26,12 +26,13 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import prospect
 from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
-from sfumato.studio.desk import Studio
-from sfumato.studio.folder import read_schema
-from sfumato.studio.jobs import Order, file_state
-from sfumato.studio.limits import check_memory, whole
+from sfumato.studio.folder import file_state, read_schema
+from sfumato.studio.form_fields import guarantee_in, whole_in
+from sfumato.studio.jobs import Order
+from sfumato.studio.limits import check_memory
 from sfumato.studio.pages import Form, page, reading, writing
-from sfumato.studio.plan_screen import CHANGES, UNITS, promise
+from sfumato.studio.plan_screen import CHANGES, UNITS
+from sfumato.studio.shared_state import Studio
 from sfumato.tables.sources import open_table
 
 # The report has a script and a style of its own, and a release may come from anybody: it gets an origin of its own,
@@ -42,21 +43,21 @@ REPORT_POLICY = (
 )
 RECIPES: dict[str, Callable[[Form], Recipe]] = {
     "sketch": lambda f: Sketch(
-        dimension=None if f.get("projection") == "identity" else whole(f, "dimension"),
+        dimension=None if f.get("projection") == "identity" else whole_in(f, "dimension"),
         projection=f.get("projection") or None,  # type: ignore[arg-type]
         noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
     ),
     "responses": lambda _: RandomizedResponse(),
     "distances": lambda f: NoisyDistances(noise=f.get("noise") or "laplace"),  # type: ignore[arg-type]
     "synthetic": lambda f: Synthetic(
-        dimension=whole(f, "dimension"),
+        dimension=whole_in(f, "dimension"),
         label=f.get("label") or None,
         noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
     ),
-    "covariance": lambda f: Covariance(noise=f.get("noise") or "laplace", rows=whole(f, "rows")),  # type: ignore[arg-type]
-    "graph sketch": lambda f: GraphSketch(rows=whole(f, "rows"), vertices=whole(f, "vertices")),
-    "edge noise": lambda f: EdgeNoise(vertices=whole(f, "vertices")),
-    "edge response": lambda f: EdgeResponse(vertices=whole(f, "vertices")),
+    "covariance": lambda f: Covariance(noise=f.get("noise") or "laplace", rows=whole_in(f, "rows")),  # type: ignore[arg-type]
+    "graph sketch": lambda f: GraphSketch(rows=whole_in(f, "rows"), vertices=whole_in(f, "vertices")),
+    "edge noise": lambda f: EdgeNoise(vertices=whole_in(f, "vertices")),
+    "edge response": lambda f: EdgeResponse(vertices=whole_in(f, "vertices")),
 }
 MECHANISMS = {
     "sketch": "sketch: a few noisy numbers per record",
@@ -120,7 +121,7 @@ def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None 
         "datasets": [d.name for d in studio.datasets()],
         "place": studio.place,
         "releases": studio.folder.releases(),
-        "job": studio.desk.job,
+        "job": studio.jobs.job,
     }
     return page(studio, "release.html", 422 if error else 200, here="release", **facts)
 
@@ -141,7 +142,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
     table = fields.get("data", "")
     data = studio.folder.table(table)
     schema = None if graph else read_schema(studio.folder.schema(table))
-    recipe, guarantee, state = RECIPES[kind](fields), promise(fields), file_state(data)
+    recipe, guarantee, state = RECIPES[kind](fields), guarantee_in(fields), file_state(data)
     check_memory(recipe, schema)
     account = _account(studio, fields)
     prepared, asked = prospect(data, schema=schema, mechanism=recipe, guarantee=guarantee)
@@ -203,7 +204,7 @@ def quote_price(studio: Studio, request: Request, form: Form) -> Response:
         order = order_of(studio, fields)
     except SfumatoError as error:
         return _form(studio, fields, error)
-    studio.desk.keep(order)
+    studio.jobs.keep(order)
     facts: dict[str, Any] = {
         "order": order,
         "fields": fields,
@@ -217,14 +218,14 @@ def start(studio: Studio, request: Request, form: Form) -> Response:
     del request
     if form.get("confirmed") != "yes":
         raise ParameterError("confirm the price first: nothing was spent")
-    studio.desk.start(form.get("order", ""), lambda order: check_same(studio, order))
+    studio.jobs.start(form.get("order", ""), lambda order: check_same(studio, order))
     return RedirectResponse("/release/job", 303)
 
 
 def job_page(studio: Studio, request: Request) -> Response:
     """How far the release is."""
     del request
-    job = studio.desk.job
+    job = studio.jobs.job
     if job is None:
         return RedirectResponse("/release", 303)
     return page(studio, "job.html", here="release", job=job.facts(), accounted=job.order.account is not None)
@@ -233,14 +234,14 @@ def job_page(studio: Studio, request: Request) -> Response:
 def job_state(studio: Studio, request: Request) -> Response:
     """The same for the script."""
     del request
-    return JSONResponse({"state": "none"} if studio.desk.job is None else studio.desk.job.facts())
+    return JSONResponse({"state": "none"} if studio.jobs.job is None else studio.jobs.job.facts())
 
 
 def cancel(studio: Studio, request: Request, form: Form) -> Response:
     """Stop the release at the next block."""
     del request, form
-    if studio.desk.job is not None:
-        studio.desk.job.cancel()
+    if studio.jobs.job is not None:
+        studio.jobs.job.cancel()
     return RedirectResponse("/release/job", 303)
 
 

@@ -14,9 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import ParameterError
 from sfumato.studio.app import application
-from sfumato.studio.desk import Studio
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
+from sfumato.studio.shared_state import Studio
 
 TIMEOUT = 20.0  # seconds for a request to arrive
 MOST_WAITING = 64  # connections that wait for one
@@ -115,7 +115,7 @@ class Server:
             try:
                 (answering or self.prepared()).run(sockets=[self.socket])
             finally:
-                self.studio.desk.close()
+                self.studio.jobs.close()
                 if threading.current_thread() is threading.main_thread():
                     leave(_PATIENCE)
 

@@ -12,7 +12,7 @@ from sfumato.ledger.state import Dataset
 from sfumato.privacy.units import Cap
 from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
-from sfumato.studio.jobs import Desk
+from sfumato.studio.jobs import Jobs
 
 _WAIT = 3  # seconds of a page for other writers to the ledger
 
@@ -48,7 +48,7 @@ class Studio:
     folder: Folder
     place: str | None
     keys: Keys
-    desk: Desk = field(default_factory=Desk)
+    jobs: Jobs = field(default_factory=Jobs)
     plans: Turns = field(default_factory=Turns)
     seen: threading.Event = field(default_factory=threading.Event)  # set once its ledger was there
 
