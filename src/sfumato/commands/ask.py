@@ -13,9 +13,7 @@ from sfumato.commands.options import (
     add_neighbours,
     add_table,
     command,
-    described_price,
     finite,
-    price_facts,
     tell,
 )
 from sfumato.errors import ParameterError
@@ -278,6 +276,8 @@ def _new_file(path: str | None) -> Iterator[Write]:
 
 
 def _quote(options: Any, quotes: "list[Quote]", count: int) -> None:
+    from sfumato.commands.ledger import described_price, price_facts
+
     shared = "" if count == 1 else " each" if options.method == "laplace" else " together"
     head = f"{count:,} question{'s' * (count > 1)} at epsilon {options.epsilon:g}{shared}. No data was read."
     facts = {"questions": count, "epsilon": options.epsilon, "quotes": price_facts(quotes)}

@@ -2,12 +2,14 @@
 
 import argparse
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
 from sfumato.commands.options import (
     LEDGER,
     TABLE,
+    account,
     add_folder,
     add_guarantee,
     add_neighbours,
@@ -18,11 +20,13 @@ from sfumato.commands.options import (
     subcommands,
     tell,
 )
-from sfumato.commands.release import add_price
+from sfumato.commands.recipes import KINDS, KindOptions
+from sfumato.commands.release import add_kind_options, planned_terms
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.fileformat.manifest import Manifest
-    from sfumato.ledger.state import Dataset
+    from sfumato.ledger.state import Dataset, Quote
     from sfumato.privacy.units import Cap
 
 _BAR = 40
@@ -36,7 +40,7 @@ def add_ledger(commands: Any) -> None:
     acts = subcommands(commands, "ledger", "ACTION", text, example)
     _add_init(acts)
     _add_show(acts)
-    add_price(acts)
+    _add_price(acts)
     _add_verify(acts)
     _add_void(acts)
     _add_cap(acts)
@@ -265,3 +269,48 @@ def _admit(options: Any) -> None:
     fields = None if options.schema is None else Schema.read(options.schema).to_dict()
     Ledger(options.ledger).admit(options.dataset, schema_text(fields), source_of(options.data))
     tell(options, {"dataset": options.dataset}, f"Releases of {options.data} are now charged to {options.dataset!r}.")
+
+
+def _add_price(commands: Any) -> None:
+    """``sfumato ledger price``, with the kinds and options of ``sfumato release``."""
+    text = "Show what a release would cost, without making it. Takes the options of `sfumato release`."
+    example = f"sfumato ledger price sketch {KINDS[0].example} --ledger budget.db"
+    kinds = subcommands(commands, "price", "KIND", text, example)
+    for kind in KINDS:
+        example = f"sfumato ledger price {kind.name} {kind.example} --ledger budget.db"
+        text = f"{kind.text} This command only shows what the release would cost."
+        parser = command(kinds, kind.name, text, example, partial(_price, kind))
+        parser.add_argument("--out", metavar="FOLDER", help="Ignored: nothing is written.")
+        add_kind_options(parser, kind, "required")
+
+
+def _price(kind: KindOptions, options: Any) -> None:
+    from sfumato.pipeline.release import price
+
+    terms, budget = planned_terms(options, kind), account(options)
+    if budget is None:
+        raise ParameterError("a price needs a budget: name its ledger with --ledger")
+    quotes = price(
+        options.data, schema=terms.schema, mechanism=terms.mechanism, guarantee=terms.guarantee, ledger=budget
+    )
+    tell(options, {"quotes": price_facts(quotes)}, "\n".join(described_price(quotes, "this release")))
+
+
+def described_price(quotes: "list[Quote]", what: str) -> list[str]:
+    """What releases or answers would cost of each cap in the ledger, in words."""
+    return [
+        f"Cap: {q.cap.describe()}\n"
+        f"  Spent: epsilon {q.before.epsilon:.4g}. After {what}: epsilon {q.after.epsilon:.4g} "
+        f"({q.after.bound} composition{f', charged {q.times} times' if q.times > 1 else ''}). "
+        f"{'Within the cap.' if q.fits else 'EXCEEDS THE CAP.'}"
+        for q in quotes
+    ]
+
+
+def price_facts(quotes: "list[Quote]") -> list[dict[str, Any]]:
+    """What releases or answers would cost of each cap in the ledger, for --json."""
+    return [
+        {"cap": q.cap.describe(), "before": finite(q.before.epsilon), "after": finite(q.after.epsilon)}
+        | {"bound": q.after.bound, "fits": q.fits, "times": q.times}
+        for q in quotes
+    ]

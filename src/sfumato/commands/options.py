@@ -13,7 +13,6 @@ from sfumato.errors import ParameterError
 if TYPE_CHECKING:
     from sfumato.engines.local import Engine
     from sfumato.ledger.account import Account
-    from sfumato.ledger.state import Quote
     from sfumato.privacy.guarantee import Guarantee
 
 TABLE = "CSV or Parquet file, or folder of Parquet files."
@@ -224,26 +223,6 @@ def account(options: Any) -> "Account | None":
 
     choices = {"part": options.part, "convert": options.convert, "exceptions": options.exceptions}
     return Ledger(options.ledger).account(options.dataset, **choices)
-
-
-def described_price(quotes: "list[Quote]", what: str) -> list[str]:
-    """What something would cost of each cap, in words."""
-    return [
-        f"Cap: {q.cap.describe()}\n"
-        f"  Spent: epsilon {q.before.epsilon:.4g}. After {what}: epsilon {q.after.epsilon:.4g} "
-        f"({q.after.bound} composition{f', charged {q.times} times' if q.times > 1 else ''}). "
-        f"{'Within the cap.' if q.fits else 'EXCEEDS THE CAP.'}"
-        for q in quotes
-    ]
-
-
-def price_facts(quotes: "list[Quote]") -> list[dict[str, Any]]:
-    """The same for machines."""
-    return [
-        {"cap": q.cap.describe(), "before": finite(q.before.epsilon), "after": finite(q.after.epsilon)}
-        | {"bound": q.after.bound, "fits": q.fits, "times": q.times}
-        for q in quotes
-    ]
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""``sfumato release KIND``: make a private release of a table. ``sfumato ledger price KIND``: what it would cost."""
+"""``sfumato release KIND``: make a private release of a table."""
 
 import dataclasses
 import sys
@@ -12,14 +12,11 @@ from sfumato.commands.options import (
     add_account,
     add_engine,
     command,
-    described_price,
     engine,
-    price_facts,
     subcommands,
     tell,
 )
 from sfumato.commands.recipes import KINDS, KindOptions, Terms
-from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.fileformat.manifest import Manifest
@@ -38,30 +35,18 @@ def add_release(commands: Any) -> None:
         parser = command(kinds, kind.name, kind.text, example, partial(_release, kind))
         parser.set_defaults(stands="the release was made", many_blocks=True)
         parser.add_argument("--out", metavar="FOLDER", required=True, help=_OUT)
-        _add_options(parser, kind, "default none")
+        add_kind_options(parser, kind, "default none")
 
 
-def add_price(commands: Any) -> None:
-    """``sfumato ledger price``, with the same kinds and options."""
-    text = "Show what a release would cost, without making it. Takes the options of `sfumato release`."
-    example = f"sfumato ledger price sketch {KINDS[0].example} --ledger budget.db"
-    kinds = subcommands(commands, "price", "KIND", text, example)
-    for kind in KINDS:
-        example = f"sfumato ledger price {kind.name} {kind.example} --ledger budget.db"
-        text = f"{kind.text} This command only shows what the release would cost."
-        parser = command(kinds, kind.name, text, example, partial(_price, kind))
-        parser.add_argument("--out", metavar="FOLDER", help="Ignored: nothing is written.")
-        _add_options(parser, kind, "required")
-
-
-def _add_options(parser: Any, kind: KindOptions, ledger: str) -> None:
+def add_kind_options(parser: Any, kind: KindOptions, ledger: str) -> None:
+    """The options of ``sfumato release`` for one kind; ``ledger``: what is so without a ledger."""
     kind.add(parser)
     add_account(parser, ledger)
     add_engine(parser)
 
 
-def _terms(options: Any, kind: KindOptions) -> Terms:
-    """What is to be released; a plan is printed before any row is read."""
+def planned_terms(options: Any, kind: KindOptions) -> Terms:
+    """What ``sfumato release`` is to make; a plan is printed before any row is read."""
     terms = kind.terms(options)
     if terms.plan is not None and not options.json:
         print(terms.plan.describe(), flush=True)
@@ -74,7 +59,7 @@ def _release(kind: KindOptions, options: Any) -> None:
     from sfumato.pipeline.release import release_to
     from sfumato.tables.sources import open_table
 
-    terms, budget, where = _terms(options, kind), account(options), engine(options)
+    terms, budget, where = planned_terms(options, kind), account(options), engine(options)
     _warn_of_leftovers(options.out)
     with ProgressLine(None if terms.schema is None else open_table(options.data, terms.schema).rows) as progress:
         made = release_to(
@@ -116,15 +101,3 @@ def _seen(made: "Manifest") -> "Verdict":
 
     promise = Guarantee(epsilon=made["guarantee"]["epsilon"], delta=made["guarantee"]["delta"], unit="edge")
     return cut_options.small_graph(made["rows"], made["mechanism"]["rows"], promise)
-
-
-def _price(kind: KindOptions, options: Any) -> None:
-    from sfumato.pipeline.release import price
-
-    terms, budget = _terms(options, kind), account(options)
-    if budget is None:
-        raise ParameterError("a price needs a budget: name its ledger with --ledger")
-    quotes = price(
-        options.data, schema=terms.schema, mechanism=terms.mechanism, guarantee=terms.guarantee, ledger=budget
-    )
-    tell(options, {"quotes": price_facts(quotes)}, "\n".join(described_price(quotes, "this release")))
