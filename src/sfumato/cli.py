@@ -48,7 +48,7 @@ _GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most th
 
 
 def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -> int:
-    """Run one command; a process of its own is set up for it."""
+    """The command line: run one command and give its exit code; a process of its own is set up for it."""
     before, options = signal.getsignal(signal.SIGTERM), unparsed()
     try:
         signal.signal(signal.SIGTERM, _stop)
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
 
 
 def _unheard(options: argparse.Namespace, error: OSError, code: int) -> int:
-    """The end of a command of whose output something was lost: ``stands`` says what was made in spite of that."""
+    """The exit code of a command whose output was lost in part: ``stands`` says what was made in spite of that."""
     gone = isinstance(error, BrokenPipeError)
     if options.stands is not None:
         _refuse(f"{options.stands}, but the output was lost: {error.strerror}{_spent(options)}")
@@ -91,12 +91,12 @@ def _unheard(options: argparse.Namespace, error: OSError, code: int) -> int:
 
 
 def _spent(options: argparse.Namespace) -> str:
-    """Where to look, if the command was to spend from a ledger."""
+    """For the error line of a command that was to spend from a ledger: where to look."""
     return "" if options.ledger is None else "; see `sfumato ledger show` for what was spent"
 
 
 def _too_large() -> str:
-    """What is beyond the range of numbers: the time, which Python counts in 64 bits of nanoseconds, or a parameter."""
+    """The error line of an overflow: the time, which Python counts in 64 bits of nanoseconds, or a parameter."""
     try:
         time.time()
     except OverflowError:
@@ -110,7 +110,7 @@ def _refuse(reason: str) -> int:
 
 
 class _Stopped(BaseException):
-    """Somebody asked this process to end."""
+    """Somebody asked the command line's process to end."""
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -118,7 +118,7 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 def parser_of(command: str | None = None) -> Parser:
-    """The parser of one command, or of all of them if there is none of this name."""
+    """The command line's parser, of one command, or of all of them if there is none of this name."""
     parser = Parser(
         prog="sfumato",
         description="Publish data under differential privacy, by random projections and other mechanisms.",
@@ -133,7 +133,7 @@ def parser_of(command: str | None = None) -> Parser:
 
 
 def entry() -> None:
-    """The console script."""
+    """The console script: entry point of the command line."""
     streams.install()
     codes: list[int] = []
     if not atexit._ncallbacks():  # the first to be registered is called last: nobody is left out
@@ -146,7 +146,7 @@ def entry() -> None:
 
 
 def _flushed(code: object) -> int:
-    """An exit code, once all is written that was said."""
+    """An exit code of the command line, once all is written that was said."""
     with contextlib.suppress(OSError):  # it is kept
         sys.stdout.flush()
     if code in (None, 0) and (lost := streams.lost_output()) is not None:
@@ -155,7 +155,7 @@ def _flushed(code: object) -> int:
 
 
 def _end(codes: list[int]) -> None:
-    """End a process that is done at once: what it holds goes with it, while taking it apart would take its time."""
+    """End the command line's process at once: what it holds goes with it, and taking it apart would take its time."""
     if codes:
         streams.need_output(needed=False)
         sys.stdout.flush()
@@ -164,7 +164,7 @@ def _end(codes: list[int]) -> None:
 
 
 def _set_up(*, many_blocks: bool) -> None:
-    """Start sooner, and release faster."""
+    """Set up the command line's process to start sooner and release faster."""
     gc.set_threshold(500_000)  # what is imported is no garbage
     if many_blocks:  # before NumPy is loaded
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # processes and threads of ours work on blocks; these spin
@@ -174,7 +174,9 @@ def _set_up(*, many_blocks: bool) -> None:
 
 
 def _postpone(*names: str) -> None:
-    """Load these modules when something in them is used: SciPy names them all, and nothing here uses these.
+    """Speed up the command line: load these modules when something in them is used.
+
+    SciPy names them all, and nothing here uses these.
 
     No others: before Python 3.12, of two threads that use one first, the second finds a module that is half there.
     """
@@ -190,7 +192,7 @@ def _postpone(*names: str) -> None:
 
 
 def _keep_memory() -> None:
-    """Use the memory of one block again for the next.
+    """Set the allocator of the command line's process to use the memory of one block again for the next.
 
     What is given back to the system comes back page by page, each filled with zeros, and taking it away interrupts all
     threads. Arrow's own allocator does so too.

@@ -399,7 +399,7 @@ def test_a_giant_manifest_is_not_read(studio, visitor):
 def test_a_csv_file_of_too_many_columns_is_refused_before_it_is_opened(studio, visitor, monkeypatch, start):
     wide = studio.folder.data / "people.csv"
     wide.write_text(start + ",".join("a" * MOST_COLUMNS) + ",a\n")
-    monkeypatch.setattr("sfumato.studio.describe_screen.open_table", None)
+    monkeypatch.setattr("sfumato.studio.data_screen.open_table", None)
     monkeypatch.setattr("sfumato.studio.release_screen.open_table", None)
     for answer in (
         visitor.get("/data/people.csv"),
@@ -725,7 +725,7 @@ def test_an_unexpected_error_says_nothing_of_its_text(visitor, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError(CELL)
 
-    monkeypatch.setattr("sfumato.studio.describe_screen.open_table", broken)
+    monkeypatch.setattr("sfumato.studio.data_screen.open_table", broken)
     answer = visitor.get("/data/people.csv")
     assert answer.status_code == 500
     assert "RuntimeError" in answer.text

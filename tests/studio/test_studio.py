@@ -26,7 +26,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report import svg
 from sfumato.studio import jobs, plan_screen, release_screen, shared_state
-from sfumato.studio.describe_screen import completed, lines_from, lines_of
+from sfumato.studio.data_screen import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
 from sfumato.studio.server import Server

@@ -31,7 +31,7 @@ Write = Callable[["SyntheticHistogram | None"], None]
 
 
 def add_ask(commands: Any) -> None:
-    """``sfumato ask``."""
+    """``sfumato ask``: its options."""
     parser = command(
         commands,
         "ask",
@@ -125,7 +125,7 @@ def _ask(options: Any) -> None:
 
 
 def _lines(path: str) -> list[str]:
-    """The questions in a file."""
+    """The questions to ask, from a file."""
     from pathlib import Path
 
     try:
@@ -161,7 +161,7 @@ def _answer(options: Any, session: "Session", answers: "list[Answer]") -> None:
 def _tell(
     options: Any, session: "Session", facts: list[dict[str, Any]], lines: list[str], record: dict[str, Any] | None
 ) -> None:
-    """Answers, then the budget as the ledger states it."""
+    """Print the answers to what was asked, then the budget as the ledger states it."""
     dataset = session.account.dataset
     spent = [dataset.total(place).epsilon for place in range(len(dataset.caps))]
     left = dataset.remaining_under_every_cap()
@@ -176,7 +176,7 @@ def _tell(
 
 
 def _whole(options: Any, session: "Session", queries: list[str]) -> None:
-    """All questions by a mechanism that is charged at once."""
+    """Ask all questions of a mechanism that is charged at once."""
     if options.method == "median" and options.histogram is not None:
         raise ParameterError("--histogram needs --method weights or mwem: the median mechanism has no histogram")
     _check_free(options.histogram)
@@ -237,7 +237,7 @@ def _check_free(path: str | None) -> None:
 
 @contextmanager
 def _new_file(path: str | None) -> Iterator[Write]:
-    """Writes a histogram to a file that is there before anything is charged, and gone if nothing is written to it."""
+    """Write the histogram of what was asked; its file is there before any charge, and gone if nothing is written."""
     from pathlib import Path
 
     from sfumato.errors import ReleaseError

@@ -14,7 +14,7 @@ _RECONSTRUCTION = "sfumato attack reconstruction --epsilons 1 16 256 --plot atta
 
 
 def add_attack(commands: Any) -> None:
-    """``sfumato attack``."""
+    """``sfumato attack``: its options."""
     text = "Attack releases and show the success rate of the attacker for each epsilon."
     kinds = subcommands(commands, "attack", "ATTACK", text, _RECONSTRUCTION)
     _add_reconstruction(kinds)
@@ -109,7 +109,7 @@ def _add_runs(parser: argparse.ArgumentParser, epsilons: list[float], repeats: i
 
 
 def _given(options: Any) -> "TargetTable | None":
-    """The case that the options name, once they are known to be sound."""
+    """The case to attack that the options name, once they are known to be sound."""
     from importlib.util import find_spec
 
     from sfumato import check

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_audit(commands: Any) -> None:
-    """The command."""
+    """``sfumato audit``: its options."""
     parser = command(
         commands,
         "audit",

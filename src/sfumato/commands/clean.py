@@ -18,7 +18,7 @@ _USE = {
 
 
 def add_clean(commands: Any) -> None:
-    """``sfumato clean``."""
+    """``sfumato clean``: its options."""
     parser = command(
         commands,
         "clean",
@@ -62,7 +62,7 @@ def _line(one: "Leftover") -> str:
 
 
 def _agrees(count: int) -> bool:
-    """Ask, if there is somebody to ask."""
+    """Ask before leftovers are removed, if there is somebody to ask."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     what = "this folder" if count == 1 else f"these {count} folders"

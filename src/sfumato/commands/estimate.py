@@ -7,7 +7,7 @@ from sfumato.commands.options import add_folder, add_level, command, subcommands
 
 
 def add_show(commands: Any) -> None:
-    """``sfumato show``."""
+    """``sfumato show``: its options. Says what a release holds, before estimates are asked of it."""
     text = "Show what a release contains and guarantees."
     add_folder(command(commands, "show", text, "sfumato show people.release", _show))
 
@@ -71,7 +71,7 @@ def _add_about_columns(questions: Any) -> None:
 
 
 def _ask(options: Any, question: str) -> Any:
-    """The release's method for a question, which not every kind can answer."""
+    """The release's method for an estimate, which not every kind can give."""
     from sfumato.errors import ReleaseError
     from sfumato.releases.release import load
     from sfumato.report.extreme import check_computable
@@ -85,7 +85,7 @@ def _ask(options: Any, question: str) -> Any:
 
 
 def _bar(options: Any, name: str, found: Any) -> None:
-    """One estimate with its error and interval."""
+    """Print one estimate with its error and interval."""
     low, high = (float(x) for x in found.interval(options.level))
     facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
     text = f"{name}: {facts['value']:.6g} +- {facts['standard_error']:.3g}"

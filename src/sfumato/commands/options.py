@@ -21,7 +21,7 @@ _DEFAULTS: dict[str, Any] = {"stands": None, "prints": False, "many_blocks": Fal
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Fills paragraphs, keeps indented lines such as examples, and leaves room for the names of subcommands."""
+    """Help of the options: fills paragraphs, keeps indented lines such as examples, leaves room for names."""
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
@@ -35,24 +35,24 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line, like all others."""
+    """A parser of options whose complaints are one line, like all others."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": _HelpFormatter} | settings, add_help=False)
         self.add_argument("-h", "--help", action="help", help="Show this help and exit.")
 
     def error(self, message: str) -> NoReturn:
-        """End with the complaint."""
+        """End with the complaint about an option."""
         self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
 
 
 def unparsed() -> argparse.Namespace:
-    """What is known of a command before its options are parsed: the defaults of every command."""
+    """The options of a command before they are parsed: the defaults of every command."""
     return argparse.Namespace(**_DEFAULTS)
 
 
 def command(commands: Any, name: str, text: str, example: str, run: Callable[[Any], int | None]) -> Parser:
-    """A subcommand with an example in its help and --json for machines; what it gives is the exit code.
+    """A subcommand with an example in its help and the option --json; what it gives is the exit code.
 
     ``stands`` among its defaults is for commands that make something that lasts: words for it, where nobody takes what
     is printed. With ``prints``, what is printed is wanted as well. ``many_blocks`` is for commands that work through
@@ -65,50 +65,53 @@ def command(commands: Any, name: str, text: str, example: str, run: Callable[[An
 
 
 def subcommands(commands: Any, name: str, metavar: str, text: str, example: str) -> Any:
-    """A command that has subcommands only: the place to add them."""
+    """A command without options of its own, only subcommands: the place to add them."""
     return _described(commands, name, text, example).add_subparsers(required=True, metavar=metavar)
 
 
 def _described(commands: Any, name: str, text: str, example: str) -> Parser:
-    """Lists of commands have the first sentence, the command's own help has all of them."""
+    """A parser for the options of a command: lists have the first sentence of its text, its own help all of them."""
     first = text.split(". ", maxsplit=1)[0].removesuffix(".") + "."
     parser: Parser = commands.add_parser(name, help=first, description=text, epilog=f"example:\n  {example}")
     return parser
 
 
 def tell(options: Any, facts: dict[str, Any], text: str) -> None:
-    """Print facts for machines or text for people, as plain text: parts of either may come from strangers."""
+    """Print what the option --json asks for: facts as JSON or text for people. Parts may come from strangers.
+
+    Both are printed as plain text.
+    """
     print(untrusted.lines(json.dumps(facts, indent=2) if options.json else text))
 
 
 def finite(number: float) -> float | None:
-    """A number as JSON can say it: None where it is infinite."""
+    """A number as the option --json prints it: None where it is infinite."""
     return number if math.isfinite(number) else None
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """The table that a command reads, and its schema."""
+    """The options for the table that a command reads, and its schema."""
     parser.add_argument("data", metavar="TABLE", help=TABLE)
     parser.add_argument("--schema", metavar="FILE", required=True, help="Schema file (TOML).")
 
 
 def add_folder(parser: argparse.ArgumentParser) -> None:
-    """The release that a command reads."""
+    """The option for the release that a command reads."""
     parser.add_argument("release", metavar="RELEASE", help="Release folder.")
 
 
 def add_level(parser: argparse.ArgumentParser, which: str = "the interval") -> None:
-    """The level of confidence intervals."""
+    """The option for the level of confidence intervals."""
     parser.add_argument(
         "--level", type=float, default=0.95, metavar="LEVEL", help=f"Confidence level of {which} (default 0.95)."
     )
 
 
 class _Picture(argparse.Action):
-    """The name of a picture, refused before any work is done if it is of another kind than can be drawn."""
+    """The option for the name of a picture, refused before any work if it is of a kind that cannot be drawn."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        """Check and keep it."""
+        """Check the name and keep it."""
         from sfumato.report.figures import check_kind
 
         del parser, option_string
@@ -117,12 +120,12 @@ class _Picture(argparse.Action):
 
 
 def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
-    """The option that draws what a command tells."""
+    """The option --plot, which draws what a command tells."""
     parser.add_argument("--plot", action=_Picture, metavar="FILE", help=f"Draw {what} to a .svg or .html file.")
 
 
 def add_epsilon_delta(parser: Any, delta: str = "default 0") -> None:
-    """The two numbers of a guarantee."""
+    """The options for the two numbers of a guarantee."""
     parser.add_argument(
         "--epsilon",
         type=float,
@@ -168,7 +171,7 @@ def add_guarantee(parser: argparse.ArgumentParser) -> Any:
 
 
 def add_neighbours(group: Any, default: str | None = "replace", why: str = "default replace") -> None:
-    """Which tables are neighbours."""
+    """The option --neighbours: which tables are neighbours."""
     group.add_argument(
         "--neighbours",
         choices=("replace", "add-remove"),
@@ -226,7 +229,7 @@ def account(options: Any) -> "Account | None":
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """The options that say where the work is done."""
+    """The options that say where the work is done: this machine or Spark, and how much memory."""
     group = parser.add_argument_group("computation")
     group.add_argument(
         "--engine", choices=("local", "spark"), default="local", help="Run on this machine or on Spark (default local)."

@@ -6,7 +6,7 @@ from sfumato.commands.options import add_guarantee, add_plot, command, guarantee
 
 
 def add_plan(commands: Any) -> None:
-    """``sfumato plan``."""
+    """``sfumato plan``: its options."""
     parser = command(
         commands,
         "plan",
@@ -75,7 +75,7 @@ def _scales(options: Any, facts: dict[str, Any]) -> None:
 
 
 def add_regions(commands: Any) -> None:
-    """``sfumato regions``."""
+    """``sfumato regions``: its options. A plan for flags: which mechanism errs least at which distance."""
     parser = command(
         commands,
         "regions",
@@ -107,7 +107,7 @@ def _regions(options: Any) -> None:
 
 
 def add_feasible(commands: Any) -> None:
-    """``sfumato feasible``."""
+    """``sfumato feasible``: its options. For a plan: which (epsilon, delta) a scale of Gaussian noise gives."""
     parser = command(
         commands,
         "feasible",

@@ -24,7 +24,7 @@ _BY_DELTA = "(default gaussian if delta > 0, else laplace)."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Terms:
-    """What is to be released. ``plan``: the plan by which the mechanism was chosen, if there was one."""
+    """Recipe, schema and guarantee that options stand for. ``plan``: by which the mechanism was chosen, if by one."""
 
     schema: "Schema | None"
     mechanism: "Recipe"
@@ -34,7 +34,7 @@ class Terms:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KindOptions:
-    """One kind of release on the command line. ``example``: options after its name, without --out."""
+    """Options and recipe of one kind of release. ``example``: options after its name, without --out."""
 
     name: str
     text: str
@@ -58,7 +58,7 @@ def _add_noise(parser: argparse.ArgumentParser, default: str, choices: tuple[str
 
 
 def _noise(options: Any) -> Literal["laplace", "gaussian"]:
-    """The noise that the options name, or else the one that the guarantee allows."""
+    """The noise of a recipe: the one that the options name, or else the one that the guarantee allows."""
     return options.noise or ("gaussian" if options.delta > 0 else "laplace")
 
 
@@ -127,7 +127,7 @@ def _chosen(options: Any) -> Terms:
 
 
 def _planned(options: Any) -> Terms:
-    """The sketch that a plan puts first."""
+    """The recipe of the sketch that a plan puts first."""
     from sfumato.mechanisms.sketch import Sketch
     from sfumato.planning.planner import plan
     from sfumato.tables.schema import Schema
@@ -239,7 +239,7 @@ def _synthetic(options: Any) -> Terms:
 
 
 def _public_rows(options: Any) -> int | None:
-    """The number of records, where it is public and known before they are read."""
+    """The number of records for a recipe, where it is public and known before they are read."""
     from sfumato.tables.sources import open_table
 
     return None if options.neighbours == "add-remove" else open_table(options.data).rows or None

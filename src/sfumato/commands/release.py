@@ -84,7 +84,7 @@ def _release(kind: KindOptions, options: Any) -> None:
 
 
 def _warn_of_leftovers(out: str) -> None:
-    """A line on stderr, in place of the warning that a call in Python gives."""
+    """Before a release: a line on stderr about leftovers, in place of the warning of a call in Python."""
     from sfumato.errors import LeftoverWarning
     from sfumato.fileformat.leftovers import note
 
@@ -95,7 +95,7 @@ def _warn_of_leftovers(out: str) -> None:
 
 
 def _seen(made: "Manifest") -> "Verdict":
-    """What is left of a graph in its sketch, and what would show more."""
+    """After the release of a graph's sketch: what is left of the graph in it, and what would show more."""
     from sfumato.planning import cut_options
     from sfumato.privacy.guarantee import Guarantee
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_report(commands: Any) -> None:
-    """``sfumato report``."""
+    """``sfumato report``: its options."""
     text = "Write an HTML report on a release. One file with its guarantee, its errors, its numbers and how to load it."
     example = "sfumato report people.release --out people.html --ledger budget.db"
     parser = command(commands, "report", text, example, _report)
@@ -44,7 +44,7 @@ def _report(options: Any) -> None:
 
 
 def _check_place(path: Path, *, force: bool) -> None:
-    """Refuse before anything is computed."""
+    """Refuse a place for the report before anything is computed."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"{path}: the file name of a report must end in .html")
     if not path.parent.is_dir():
@@ -54,7 +54,7 @@ def _check_place(path: Path, *, force: bool) -> None:
 
 
 def _dataset(options: Any, manifest: "Manifest") -> "Dataset | None":
-    """The budget to show; the ledger must know a release that claims to be charged to this dataset of it."""
+    """The budget that a report shows; the ledger must know a release that says it was charged to this dataset."""
     if options.ledger is None:
         if options.dataset is not None:
             raise ParameterError("--dataset needs --ledger")

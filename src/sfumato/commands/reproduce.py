@@ -13,7 +13,7 @@ from sfumato.errors import MissingDependency, ParameterError
 
 
 def add_reproduce(commands: Any) -> None:
-    """``sfumato reproduce``."""
+    """``sfumato reproduce``: its options."""
     text = "Reproduce the tables and figures of the papers. Needs a checkout of the repository."
     parser = command(commands, "reproduce", text, "sfumato reproduce all --quick", _reproduce)
     parser.set_defaults(stands="the pages were written")
@@ -71,7 +71,7 @@ def _listed(papers: Any) -> str:
 
 
 def _runner() -> tuple[Any, Path]:
-    """The experiments of this checkout, and its root."""
+    """The experiments of this checkout that reproduce the papers, and its root."""
     root = Path(__file__).parents[3]
     if not (root / "experiments" / "reproduce.py").exists():
         raise ParameterError(

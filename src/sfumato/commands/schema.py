@@ -8,7 +8,7 @@ from sfumato.commands.options import TABLE, add_table, command, tell
 
 
 def add_schema(commands: Any) -> None:
-    """``sfumato schema``."""
+    """``sfumato schema``: its options."""
     parser = command(
         commands,
         "schema",
@@ -38,7 +38,7 @@ def _schema(options: Any) -> None:
 
 
 def add_check(commands: Any) -> None:
-    """``sfumato check``."""
+    """``sfumato check``: its options. Counts the cells that do not fit a schema."""
     parser = command(
         commands,
         "check",

@@ -24,7 +24,7 @@ class OutputDescriptor(io.FileIO):
         self.lost: OSError | None = None
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
-        """Write, unless an earlier failure has made it useless."""
+        """Write, unless an earlier failure has made the descriptor useless."""
         if self.lost is None:
             try:
                 return super().write(data)
@@ -48,7 +48,7 @@ def install() -> None:
 
 
 def _stream(number: int, before: TextIO | None, *, needed: bool) -> TextIO:
-    """A text stream like the one before; letters that it cannot write are escaped."""
+    """A text stream on standard output or error, like the one before; letters that it cannot write are escaped."""
     descriptor = OutputDescriptor(number, needed=needed)
     at_once = bool(getattr(before, "write_through", False))
     return io.TextIOWrapper(
@@ -99,7 +99,7 @@ class ProgressLine:
             self._stream.flush()
 
     def line(self, elapsed: float) -> str:
-        """What is shown after so many seconds."""
+        """The line that is shown after so many seconds."""
         rate = self._done / elapsed if elapsed > 0 else 0.0
         text = f"{self._done:,} {self._what}, {rate:,.0f} {self._what}/s"
         if self._total and rate > 0:
@@ -117,7 +117,7 @@ class ProgressLine:
         self.clear()
 
     def clear(self) -> None:
-        """Take the line away, to write another."""
+        """Take the progress line away, to write another."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

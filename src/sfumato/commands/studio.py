@@ -8,7 +8,7 @@ from sfumato.commands.options import LEDGER, command, tell
 
 
 def add_studio(commands: Any) -> None:
-    """``sfumato studio``."""
+    """``sfumato studio``: its options."""
     parser = command(
         commands,
         "studio",

@@ -11,7 +11,7 @@ _MOST_TICKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from ``low`` to ``high``, evenly or by their logarithms, laid out between two places."""
+    """An axis: values from ``low`` to ``high``, evenly or by their logarithms, laid out between two places."""
 
     low: float
     high: float
@@ -20,7 +20,7 @@ class Scale:
     log: bool = False
 
     def place(self, values: Any) -> Any:
-        """Where values lie, in the picture's units."""
+        """Where values lie along the axis, in the picture's units."""
         values = np.asarray(values, np.float64)
         if self.log:
             share = np.log(np.maximum(values, self.low * 1e-3) / self.low) / math.log(self.high / self.low)
@@ -29,16 +29,16 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
     def shows(self, value: float) -> bool:
-        """Whether a value is within the scale."""
+        """Whether a value lies within the axis."""
         return self.low <= value <= self.high
 
     def ticks(self) -> list[float]:
-        """A few round values."""
+        """A few round values for the ticks of the axis."""
         found = self._powers() if self.log else []
         return found if len(found) > 1 else self._steps()
 
     def _powers(self) -> list[float]:
-        """Multiples of powers of ten, as many as there is room for; powers alone where there are many."""
+        """Ticks of a logarithmic axis: multiples of powers of ten, or powers alone where there are many."""
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         found: list[float] = []
         for multiples in ((1, 2, 5), (1, 3), (1,)):
@@ -49,7 +49,7 @@ class Scale:
         return found[:: math.ceil(len(found) / _MOST_TICKS)]
 
     def _steps(self) -> list[float]:
-        """Multiples of the least of 1, 2 or 5 times a power of ten of which there are few."""
+        """Ticks of a linear axis: multiples of the least of 1, 2 or 5 times a power of ten of which there are few."""
         power = 10.0 ** math.floor(math.log10((self.high - self.low) / _MOST_TICKS))
         for step in (power, 2 * power, 5 * power, 10 * power, 20 * power):
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -59,7 +59,7 @@ class Scale:
 
 
 def log_range(values: Any) -> tuple[float, float]:
-    """The range of the positive finite values, with some room: what a logarithmic scale shows of them."""
+    """The range of a logarithmic axis: that of the positive finite values, with some room."""
     values = np.asarray(values, np.float64).ravel()
     known = values[np.isfinite(values) & (values > 0)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (1.0, 1.0)

@@ -26,7 +26,7 @@ _DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are 
 
 
 def plot(release: "AnyRelease") -> Plot | None:
-    """The errors of a release's answers; None where it gives none with error bars."""
+    """A plot of the errors of a release's answers; None where it gives none with error bars."""
     if isinstance(release, SyntheticRelease):
         return None
     if isinstance(release, GraphRelease):
@@ -37,7 +37,7 @@ def plot(release: "AnyRelease") -> Plot | None:
 
 
 def said(release: "AnyRelease") -> list[str]:
-    """The same in words."""
+    """The errors of a release's answers in words, beside their plot."""
     if isinstance(release, SyntheticRelease):
         return _synthetic_words(release)
     if isinstance(release, GraphRelease):
@@ -51,7 +51,7 @@ def said(release: "AnyRelease") -> list[str]:
 
 
 def detectable_distance(release: "AnyRelease") -> float:
-    """The least distance that is distinguishable from 0."""
+    """The least distance whose estimate is distinguishable from 0, given the errors of a release."""
     return float(moments.detectable(release.error_at(0.0), 2))
 
 
@@ -213,13 +213,13 @@ def _spectrum(release: CovarianceRelease) -> Plot:
 
 
 def lean(names: Sequence[str], vector: Floats, most: int = 2) -> str:
-    """The columns that a direction leans on most, with their weights."""
+    """The columns that a principal direction leans on most, with their weights, for the plot of variances."""
     largest = sorted(range(len(names)), key=lambda i: -abs(vector[i]))[:most]
     return ", ".join(f"{shortened(names[i], 30)} {vector[i]:+.2f}" for i in largest)
 
 
 def column_errors(release: "AnyRelease") -> list[tuple[str, Any]]:
-    """The variance of each of the first columns, as estimates; nothing for kinds that have none."""
+    """The variances of the first columns with their errors, as estimates; nothing for kinds that have none."""
     if not isinstance(release, CovarianceRelease):
         return []
     return [(name, release.variance(name)) for name in release.names[: _COLUMNS[len(release.names) > _MANY]]]

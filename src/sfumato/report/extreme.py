@@ -19,7 +19,7 @@ _LARGEST, _SMALLEST = 1e50, 1e-50
 
 
 def _beyond(facts: object) -> bool:
-    """Whether a number somewhere in these facts is too large, or one that stands by itself too small."""
+    """Whether a manifest has an extreme number: one that is too large, or that stands by itself and is too small."""
     if isinstance(facts, dict):
         return any(_beyond(fact) or _tiny(fact) for name, fact in facts.items() if name != "values")  # of categories
     if isinstance(facts, list):
@@ -32,7 +32,7 @@ def _tiny(fact: object) -> bool:
 
 
 def drawable(release: "AnyRelease") -> tuple["AnyRelease", int]:
-    """The release with cells that can be drawn, and how many of them are not the published ones."""
+    """The release with extreme cells replaced by ones that can be drawn, and how many cells were extreme."""
     _check_manifest(release)
     changed = 0 if release.columns.dtype != np.float64 else sum(map(_extremes, release.columns))
     if not changed:
@@ -43,7 +43,7 @@ def drawable(release: "AnyRelease") -> tuple["AnyRelease", int]:
 
 
 def check_computable(release: "AnyRelease") -> None:
-    """Refuse a release of which nothing can be computed; numbers that are only too small do no harm."""
+    """Refuse a release whose extreme numbers overflow every computation; those only too small do no harm."""
     _check_manifest(release)
     if release.columns.size and max(float(release.columns.max()), -float(release.columns.min())) > _LARGEST:
         raise ReleaseError(
@@ -52,7 +52,7 @@ def check_computable(release: "AnyRelease") -> None:
 
 
 def _extremes(cells: NDArray[np.float64]) -> int:
-    """How many cells are too large or too small; other types than doubles hold nothing so extreme."""
+    """How many cells are extreme: too large or too small. Other types than doubles hold nothing so extreme."""
     size = np.abs(cells)
     return int(np.count_nonzero((size > _LARGEST) | ((size < _SMALLEST) & (size > 0))))
 

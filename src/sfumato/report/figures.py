@@ -31,7 +31,7 @@ _GAP, _LETTER, _LINE = 24, 7.6, 18  # between panels; how wide a letter and how 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Plots side by side under one title, and what is said below them."""
+    """A figure in a file of its own: plots side by side under one title, and what is said below them."""
 
     title: str
     panels: tuple[Plot, ...]
@@ -40,7 +40,7 @@ class Figure:
 
 
 def check_kind(path: str | Path) -> str:
-    """The kind of picture that a file name asks for, svg or html; others are refused before any work is done."""
+    """The kind of figure that a file name asks for, svg or html; others are refused before any work is done."""
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("svg", "html"):
         raise ParameterError(f"pictures are written as .svg or .html, got {str(path)!r}")
@@ -54,7 +54,7 @@ def write(figure: Figure, path: str | Path) -> None:
 
 
 def page(figure: Figure) -> str:
-    """A figure as an HTML page."""
+    """A figure as an HTML page of its own."""
     title = untrusted.line(figure.title)
     panels = tag("div", *(svg.framed(plot, f"plot{i}") for i, plot in enumerate(figure.panels)), class_="panels")
     notes = tag("p", untrusted.line(figure.notes), class_="notes") if figure.notes else ""
@@ -65,7 +65,7 @@ def page(figure: Figure) -> str:
 
 
 def drawing(figure: Figure) -> Markup:
-    """A figure as one SVG: titles, panels, their legends, and the notes."""
+    """A figure as one SVG file: titles, panels, their legends, and the notes."""
     across = min(figure.across, len(figure.panels))
     width = across * (figure.panels[0].size[0] + _GAP) + _GAP
     parts, y = _lines(_wrapped(untrusted.line(figure.title), width - 2 * _GAP), "title", _GAP, 30.0)
@@ -85,7 +85,7 @@ def drawing(figure: Figure) -> Markup:
 
 
 def _light() -> Markup:
-    """The style sheet of a drawing: the colours of light pages instead of variables, and nothing about pages."""
+    """The style sheet of a figure's SVG file: the colours of light pages, not variables, and nothing about pages."""
     text = svg.style()
     colours = dict(re.findall(r"(--[a-z0-9-]+): ([^;]+);", text[: text.index("@media")]))
     rules = text[text.index("/* drawing */") : text.index("/* pictures in a page */")]
@@ -97,7 +97,7 @@ def _wrapped(text: str, width: float) -> list[str]:
 
 
 def _lines(texts: Iterable[str], kind: str, x: float, y: float) -> tuple[list[Markup], float]:
-    """Lines of text from ``y`` on, and where the next one would be."""
+    """Lines of text in a figure's SVG from ``y`` on, and where the next one would be."""
     parts = []
     for text in texts:
         parts.append(tag("text", text, x=x, y=f"{y:g}", class_=kind))
@@ -106,7 +106,7 @@ def _lines(texts: Iterable[str], kind: str, x: float, y: float) -> tuple[list[Ma
 
 
 def _panel(plot: Plot, name: str) -> tuple[Markup, float]:
-    """A plot with its title above and its legend below, and how high that is."""
+    """One panel of a figure: a plot with its title above and its legend below, and how high that is."""
     width, height = plot.size
     title, y = _lines(_wrapped(plot.title, width), "title", 0, 14.0)
     upward, y = _lines(_wrapped(plot.y_name, width), "name", 0, y)
@@ -116,7 +116,7 @@ def _panel(plot: Plot, name: str) -> tuple[Markup, float]:
 
 
 def _keys(keys: list[Key], width: float, y: float) -> tuple[Markup, float]:
-    """A legend in columns, and where it ends."""
+    """The legend of a figure's panel in columns, and where it ends."""
     texts = [shortened(key.name, int((width - 40) / _LETTER)) for key in keys]
     room = 52 + _LETTER * max(map(len, texts), default=0)
     columns = max(1, int(width / room))

@@ -17,7 +17,7 @@ class Markup(str):
     __slots__ = ()
 
     def __html__(self) -> str:
-        """As templates ask for it."""
+        """The HTML itself, as templates ask for it."""
         return self
 
 
@@ -29,12 +29,12 @@ def escape(text: object) -> Markup:
 
 
 def join(*parts: object) -> Markup:
-    """Pieces one after the other."""
+    """Pieces of HTML one after the other, each escaped unless it is markup."""
     return Markup("".join(map(escape, parts)))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
-    """An element; ``class_`` is class, ``data_x`` is data-x. None leaves an attribute out, True gives it no value."""
+    """An HTML element; ``class_`` is class, ``data_x`` is data-x. None leaves an attribute out, True gives no value."""
     shown = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(value)}"')
         for key, value in attributes.items()
@@ -46,12 +46,12 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def packaged(name: str) -> str:
-    """A style sheet or script of this package, as text."""
+    """A style sheet or script of this package, as text to put into an HTML page."""
     return resources.files("sfumato.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def document(title: str, style: str, policy: str, *body: object) -> str:
-    """A whole page: its style is in it, and ``policy`` says what more it may run, show or load."""
+    """A whole HTML document: its style is in it, and ``policy`` says what more it may run, show or load."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -65,6 +65,6 @@ def document(title: str, style: str, policy: str, *body: object) -> str:
 
 
 def data_block(name: str, value: Any) -> Markup:
-    """JSON in a script element that is never executed; nothing in it can end the element or begin another."""
+    """JSON in an HTML script element that is never executed; nothing in it can end the element or begin another."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).translate(_IN_SCRIPT)
     return Markup(f'<script type="application/json" id="{escape(name)}">{text}</script>')

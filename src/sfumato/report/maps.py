@@ -16,7 +16,7 @@ _SIDE = 380
 
 
 def cloud(points: Floats, label: str, *, codes: Integers | None = None, keys: Sequence[Key] = ()) -> Markup:
-    """Points of the plane along two directions; with ``codes``, each in the colour of the key of its code."""
+    """A map of points in the plane along two directions; with ``codes``, each in the colour of the key of its code."""
     low, high = points.min(axis=0), points.max(axis=0)
     reach = float(max(high - low)) * 1.06 or 1.0
     placed = _SIDE / 2 + (points - (low + high) / 2) / reach * _SIDE * np.array([1, -1])
@@ -32,7 +32,7 @@ def cloud(points: Floats, label: str, *, codes: Integers | None = None, keys: Se
 
 
 def heat(matrix: Floats, label: str, names: Sequence[str] = ()) -> Markup:
-    """A matrix as a map: one colour above 0, another below, stronger farther from it."""
+    """A matrix as a heat map: one colour above 0, another below, stronger farther from it."""
     rows = len(matrix)
     left = min(150, 8 + 7 * max((min(len(n), 18) for n in names), default=0)) if names and rows <= 24 else 0
     place: dict[str, object] = {"x": left, "y": 0, "width": _SIDE, "height": _SIDE}
@@ -52,7 +52,7 @@ def _square(parts: Sequence[Markup], box: tuple[int, int, int, int], label: str)
 
 
 def _png(matrix: Floats) -> bytes:
-    """A picture of a matrix, transparent at 0; largest entries are fully coloured."""
+    """The pixels of a heat map as PNG: transparent at 0, and fully coloured where entries are largest."""
     most = float(np.abs(matrix).max()) or 1.0
     share = np.abs(matrix) / most
     pixels = np.empty((*matrix.shape, 4), np.uint8)

@@ -6,7 +6,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u207
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number for people: with commas, to so many digits, and powers of ten where it must be."""
+    """A number as people read it: with commas, to so many digits, and powers of ten where it must be."""
     value = float(value)
     if not math.isfinite(value):
         return "unknown" if math.isnan(value) else "\u2212\u221e" if value < 0 else "\u221e"
@@ -25,7 +25,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def tick(value: float) -> str:
-    """A number beside an axis: thousands as k, millions as M."""
+    """A number as people read it beside an axis: thousands as k, millions as M."""
     for unit, letter in ((1e6, "M"), (1e3, "k")):
         if unit * (10 if unit < 1e6 else 1) <= abs(value) < 1e9:
             return f"{number(value / unit)}{letter}"
@@ -33,19 +33,19 @@ def tick(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of a whole, to a tenth of a percent."""
+    """A number as a percentage: a share of a whole, to a tenth of a percent."""
     return f"{share:.1%}".replace("-", "\u2212")
 
 
 def relative(error: float) -> str:
-    """A relative error: a percentage, or a multiple where it is large."""
+    """A number for people that is a relative error: a percentage, or a multiple where it is large."""
     if error >= 10:
         return f"{float(f'{error:.2g}'):,.0f}x" if error < 1e5 else f"{error:.0e}x"
     return f"{100 * error:.3g}%"
 
 
 def file_size(count: int) -> str:
-    """A number of bytes for people: kB, MB, GB or TB."""
+    """A number of bytes as people read it: in kB, MB, GB or TB."""
     amount = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000:

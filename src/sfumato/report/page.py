@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def page(release: "AnyRelease", *, ledger: "Dataset | None" = None) -> str:
-    """A whole HTML page about a release of any kind; with ``ledger``, about the state of its budget too."""
+    """The report of a release of any kind as one HTML page; with ``ledger``, of the state of its budget too."""
     release, extreme = drawable(release)
     plot = error_plots.plot(release)
     script = packaged("report.js")
@@ -55,7 +55,10 @@ def _foot(release: "AnyRelease") -> Markup:
 
 
 def _policy(script: str) -> str:
-    """The page may run its own script and show its own pictures; nothing is loaded, sent or framed."""
+    """The content security policy of a report's page: it runs its own script, shows its own pictures, loads nothing.
+
+    Nothing is sent or framed.
+    """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"

@@ -33,7 +33,7 @@ _LISTED = 24  # releases whose mechanisms are named below their bars
 
 
 def draw_plan(plan: Plan, path: str | Path) -> None:
-    """Predicted error of the best sketches over dimension, and of the best options over distance."""
+    """Plot a plan: predicted error of the best sketches over dimension, and of the best options over distance."""
     check_kind(path)
     dimensions = over_dimension(plan)
     panels = (_over_scale(plan),) if dimensions is None else (dimensions, _over_scale(plan))
@@ -41,30 +41,32 @@ def draw_plan(plan: Plan, path: str | Path) -> None:
 
 
 def shown_error(plan: Plan, option: Option) -> float:
-    """What pictures of plans show: how often a record is put into the wrong group, or the relative error."""
+    """The error that plots of plans show: how often a record is put into the wrong group, or the relative error."""
     if plan.purpose == "clustering":
         return option.errors.mistake(plan.distance)
     return option.relative_error(plan.distance)
 
 
 def error_name(plan: Plan) -> str:
-    """What that is called."""
+    """The axis name of the error that plots of plans show."""
     return "records in the wrong group" if plan.purpose == "clustering" else "standard error, relative"
 
 
 def positive_points(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Those that two logarithmic axes can show."""
+    """The points of a plot that two logarithmic axes can show."""
     return tuple((float(x), float(y)) for x, y in points if 0 < x < math.inf and 1e-12 < y < math.inf)
 
 
 def trace(points: Sequence[tuple[float, float]], name: str, style: str) -> Trace:
-    """A curve through points."""
+    """A curve of a plot, through points."""
     xs, ys = np.array(points, np.float64).T
     return Trace(xs, ys, name, style)
 
 
 def over_dimension(plan: Plan) -> Plot | None:
-    """Errors of the best sketches at every dimension, beside mechanisms that have none; the plan's best is marked.
+    """Plot of a plan: errors of the best sketches at every dimension, beside mechanisms that have none.
+
+    The plan's best option is marked.
 
     None where a plan has no sketch of records, or only one dimension to choose from.
     """
@@ -95,7 +97,7 @@ def over_dimension(plan: Plan) -> Plot | None:
 
 
 def _families(plan: Plan, best: Option) -> tuple[Trace, ...]:
-    """The curves with the least errors, that of the best sketch first and thicker."""
+    """The curves in a plot of a plan: those with the least errors, that of the best sketch first and thicker."""
     request = replace(plan.request, dimension=None)
     beside = next((o for o in plan.options if o.family not in ("", "identity")), best)  # identity has only one k
     found: list[tuple[bool, float, str, tuple[tuple[float, float], ...]]] = []
@@ -113,7 +115,7 @@ def _families(plan: Plan, best: Option) -> tuple[Trace, ...]:
 
 
 def error_range(traces: Sequence[Trace], marks: Sequence[Mark], point: Chosen | None) -> tuple[float, float]:
-    """What is far worse than the best curve, or far better than the point, is cut off."""
+    """The range of errors in a plot of a plan: much worse than the best curve, or better than the point, is cut off."""
     every = np.concatenate([[m.at for m in marks], *(t.ys for t in traces)])
     least, most = float(every.min()), float(every.max())
     if point is None:
@@ -154,7 +156,7 @@ def draw_regions(
     guarantee: Guarantee,
     beside: Mapping[str, Callable[[float], float]] | None = None,
 ) -> None:
-    """Standard errors of the three mechanisms over distance, and where projection beats noise on distances.
+    """Plot standard errors of the three mechanisms over distance, and where projection beats noise on distances.
 
     ``beside``: other curves by their names, each the standard error at a distance.
     """
@@ -188,7 +190,7 @@ def _over_squares(y_name: str, title: str, traces: Sequence[Trace]) -> Plot:
 
 
 def draw_feasible(path: str | Path, scales: Sequence[float]) -> None:
-    """Figure 1 of Kenthapadi et al.: which (epsilon, delta) a scale of Gaussian noise gives."""
+    """Plot which (epsilon, delta) a scale of Gaussian noise gives: figure 1 of Kenthapadi et al."""
     check_kind(path)
     deltas = np.geomspace(1e-9, 0.3, 60)
     traces = []
@@ -210,7 +212,7 @@ def draw_feasible(path: str | Path, scales: Sequence[float]) -> None:
 
 
 def draw_spending(dataset: Dataset, path: str | Path) -> None:
-    """What was spent of a budget, release by release, under its first cap."""
+    """Plot what was spent of a budget, release by release, under its first cap."""
     check_kind(path)
     shown = [spent for spent in dataset.releases if spent.state != "void"]
     named = (f"{entry.number} {untrusted.line(entry.mechanism, 40)}" for entry in shown)
@@ -220,7 +222,7 @@ def draw_spending(dataset: Dataset, path: str | Path) -> None:
 
 
 def _spending(shown: Sequence[Spent], whole: float) -> Plot:
-    """Every release as a bar: its own epsilon; and as a step what all up to it had spent."""
+    """The plot of a budget: every release as a bar, its own epsilon; and as a step what all up to it had spent."""
     places = np.arange(1.0, len(shown) + 1)
     own = np.array([entry.guarantee.epsilon for entry in shown])
     spent = np.array([entry.totals[0].epsilon for entry in shown])
@@ -243,14 +245,14 @@ def _spending(shown: Sequence[Spent], whole: float) -> Plot:
 
 
 def _entries(numbers: Sequence[int]) -> tuple[tuple[float, str], ...]:
-    """Ticks at the releases, as many as have room; a blank one where there are none."""
+    """Ticks at the releases in the plot of a budget, as many as have room; a blank one where there are none."""
     every = max(1, -(-len(numbers) // _LISTED))
     found = [(i + 1.0, str(entry)) for i, entry in enumerate(numbers) if i % every == 0]
     return tuple(found) or ((0.5, ""),)
 
 
 def _steps(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
-    """A step for each value, as wide as from one to the next."""
+    """A stepped curve of a plot: a step for each value, as wide as from one to the next."""
     return np.column_stack([xs - 0.5, xs + 0.5]).ravel(), np.repeat(ys, 2)
 
 
@@ -258,7 +260,7 @@ def _steps(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
 
 
 def draw_attacks(path: str | Path, title: str, curves: Sequence[Curve], *, across: int = 3) -> None:
-    """Success against epsilon, a plot for each measure and data, with guessing, no protection and the bound."""
+    """Plot success of attacks over epsilon, for each measure and data, beside guessing, no protection, the bound."""
     check_kind(path)
     panels: dict[tuple[str, str], list[Curve]] = {}
     for curve in curves:
@@ -300,7 +302,7 @@ def _attacked(curves: Sequence[Curve]) -> Plot:
 
 
 def _spaced(epsilons: Floats, low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """Ticks at the epsilons, leaving out those that would touch the one before."""
+    """Ticks at the epsilons in a plot of attacks, leaving out those that would touch the one before."""
     found: list[tuple[float, str]] = []
     for epsilon in sorted({float(e) for e in epsilons}):
         apart: Any = math.inf if not found else 390 * math.log(epsilon / found[-1][0]) / math.log(high / low)

@@ -32,7 +32,7 @@ _SPECTRUM = 60
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A picture with its title and what it shows."""
+    """One picture of what was released, with its title and caption."""
 
     title: str
     picture: Markup
@@ -40,7 +40,7 @@ class Scene:
 
 
 def sampled(count: int, most: int) -> Integers:
-    """Which of many are shown: a public rule, the same for every release of as many."""
+    """Which records of a release its scenes show: a public rule, the same for every release of as many."""
     every = np.arange(count)
     return every if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
@@ -52,7 +52,7 @@ def _rule(count: int, most: int, noun: str, drawn: str = "drawn by a public rule
 
 
 def scenes(release: "AnyRelease") -> list[Scene]:
-    """What there is to see in a release."""
+    """The scenes of a release: pictures of the released records, matrices or shares."""
     if isinstance(release, SketchRelease):
         return [_sketch(release)]
     if isinstance(release, SyntheticRelease):
@@ -67,7 +67,10 @@ def scenes(release: "AnyRelease") -> list[Scene]:
 
 
 def plane(rows: Floats, chosen: Integers) -> Floats:
-    """Some of the rows, along the two directions in which all of them vary most about their mean; signs are settled."""
+    """Records as points of a scene, along the two directions in which all vary most about the mean.
+
+    Signs are settled.
+    """
     centre = rows.mean(axis=0)
     _, vectors = np.linalg.eigh((rows - centre).T @ (rows - centre))
     found = vectors[:, ::-1][:, :2]
@@ -100,7 +103,7 @@ def _synthetic(release: SyntheticRelease) -> Scene:
 
 
 def _by_class(release: SyntheticRelease, chosen: Integers) -> tuple[Integers | None, list[Key]]:
-    """The place of each row's class in the legend, where the rarer classes share the last colour."""
+    """The colour of each synthetic record in its scene, by class; the rarer classes share the last one."""
     classes = release.model().classes
     if not classes:
         return None, []
@@ -116,7 +119,7 @@ def _by_class(release: SyntheticRelease, chosen: Integers) -> tuple[Integers | N
 
 
 def _responses(release: ResponsesRelease) -> Scene:
-    """The share of records with each value, freed of the random answers' bias."""
+    """The scene of released answers: the share of records with each value, freed of the random answers' bias."""
     names, weights = release.schema.encoding.names, release.schema.encoding.weights
     chosen = slice(0, _COLUMNS)
     shares = (release.array() / weights).mean(axis=0)[chosen]
@@ -161,7 +164,7 @@ def _distances(release: DistancesRelease) -> list[Scene]:
 
 
 def within(triangle: Any, chosen: Integers, count: int) -> Floats:
-    """The symmetric matrix of some rows of a triangle."""
+    """The symmetric matrix of distances between the records that a scene shows, from the triangle that is released."""
     first, second = np.triu_indices(len(chosen), 1)
     matrix = np.zeros((len(chosen), len(chosen)))
     matrix[first, second] = triangle[distance_matrix.place(chosen[first], chosen[second], count)]

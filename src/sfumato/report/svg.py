@@ -23,12 +23,12 @@ _LINE = 17  # from one line of text to the next
 
 
 def style() -> str:
-    """The style sheet of every picture, with the colours of light and of dark pages."""
+    """The style sheet of every SVG picture, with the colours of light and of dark pages."""
     return packaged("pictures.css")
 
 
 def colour(place: int) -> str:
-    """The class of the first, second, ... colour; they come round again."""
+    """The style class of the first, second, ... colour of an SVG picture; they come round again."""
     return f"c{place % COLOURS}"
 
 
@@ -48,7 +48,7 @@ class Trace:
 
     @property
     def shape(self) -> Literal["line", "dot", "triangle"]:
-        """What it looks like in a legend: a single point is no line."""
+        """What the curve looks like in a legend: a single point is no line."""
         return "line" if self.joined and len(self.xs) != 1 else self.marker or "dot"
 
 
@@ -116,7 +116,7 @@ class Plot:
 
     @property
     def axes(self) -> tuple[Scale, Scale]:
-        """Across and up; what the ticks say has room on the left."""
+        """The axes across and up; what the ticks say has room on the left."""
         width, height = self.size
         up = Scale(*self.y_range, height - _BOTTOM, _TOP, "y" in self.log)
         left = max(_LEFT, 14 + _LETTER * max(len(self.y_text(value)) for value in up.ticks()))
@@ -124,7 +124,7 @@ class Plot:
 
     @property
     def keys(self) -> list[Key]:
-        """The legend: what has a name."""
+        """The legend: curves and bars that have a name."""
         traces = [Key(t.name, t.style, t.shape) for t in self.traces if t.name]
         return traces + [Key(b.name, b.style, "bar") for b in self.bars if b.name]
 
@@ -252,20 +252,20 @@ def _chosen(point: Chosen, across: Scale, up: Scale) -> Markup:
 
 
 def framed(plot: Plot, name: str, *below: object) -> Markup:
-    """A plot in a page, with its title, its legend and what is said below."""
+    """A plot as SVG in an HTML figure, with its title, its legend and what is said below."""
     above = plot.title or plot.y_name[:1].upper() + plot.y_name[1:]
     upward = tag("p", plot.y_name, class_="upward") if plot.title else ""
     return tag("figure", tag("h3", above), upward, draw(plot, name), legend(plot.keys), *below, class_="chart")
 
 
 def legend(keys: Sequence[Key]) -> Markup:
-    """Which colour is what, in a page."""
+    """The legend of an SVG plot in a page: which colour is what."""
     samples = ((tag("svg", sample(key), viewBox="0 0 26 12", aria_hidden="true"), key.name) for key in keys)
     return tag("ul", *(tag("li", *pair) for pair in samples), class_="legend") if keys else Markup("")
 
 
 def sample(key: Key) -> Markup:
-    """What a line, a point or a bar of this key looks like, 26 wide and 12 high."""
+    """The SVG of a legend's key: what its line, point or bar looks like, 26 wide and 12 high."""
     if key.shape == "line":
         return tag("line", x1=1, x2=25, y1=6, y2=6, class_=f"curve {key.style}")
     if key.shape == "bar":
@@ -274,7 +274,7 @@ def sample(key: Key) -> Markup:
 
 
 def gauge(parts: Sequence[tuple[float, str]], label: str) -> Markup:
-    """How much of a whole is taken: shares of it from its beginning, the largest first, each with a class."""
+    """An SVG bar of how much of a whole is taken: shares from its beginning, the largest first, each with a class."""
     shares = (tag("rect", width=_at(1000 * min(max(s, 0.0), 1.0)), height=26, class_=kind) for s, kind in parts)
     room = tag("rect", width=1000, height=26, class_="room")
     box: dict[str, object] = {"viewBox": "0 0 1000 26", "preserveAspectRatio": "none", "class_": "gauge"}
@@ -282,6 +282,6 @@ def gauge(parts: Sequence[tuple[float, str]], label: str) -> Markup:
 
 
 def shortened(name: object, most: int = 18) -> str:
-    """A name that fits beside a picture."""
+    """A name cut to fit beside an SVG picture."""
     text = untrusted.marked(name)
     return text if len(text) <= most else text[: most - 1] + "\u2026"

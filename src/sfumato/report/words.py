@@ -23,12 +23,12 @@ _MOST_COLUMNS, _MOST_LIST = 60, 8
 
 
 def kept(manifest: Manifest) -> bool:
-    """Whether a release keeps the promise it makes."""
+    """Whether a release keeps its promise, which decides the words of a report."""
     return bool(manifest["protected"] and kinds.claim_kept(manifest))
 
 
 def meaning(guarantee: Guarantee) -> str:
-    """What the numbers leave to an attacker who must decide between two inputs, in one sentence."""
+    """A report's words on what the numbers leave to an attacker who must decide between two inputs: one sentence."""
     right = guess(guarantee.epsilon, guarantee.delta)
     share = f"{math.ceil(right * 1000) / 10:.1f}%".replace(".0%", "%") if right < 0.999 else "nearly all"
     unit = {"attribute": "one value of one record", "record": "one record", "edge": "one edge"}[guarantee.unit]
@@ -45,7 +45,7 @@ def meaning(guarantee: Guarantee) -> str:
 
 
 def symbols(guarantee: Guarantee) -> Markup:
-    """The promise as a formula, with who the neighbours are."""
+    """The promise of a release as a formula in the report, with who the neighbours are."""
     epsilon, delta = tag("i", "\u03b5"), tag("i", "\u03b4")
     data, other = tag("i", "D"), join(tag("i", "D"), "\u2032")
     left = join("Pr[\u2009", tag("i", "M"), "(", data, ") \u2208 ", tag("i", "S"), "\u2009]")
@@ -132,7 +132,7 @@ _IDEALIZED = (
 
 
 def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """What the promise does not cover: a few words, and a sentence or two."""
+    """A report's words on what the promise does not cover: each a few words, and a sentence or two."""
     guarantee, graph = Guarantee.from_dict(manifest["guarantee"]), kinds.of(manifest).graph
     yield "What is public", plain_words.unprotected(manifest) + _public(manifest)
     yield _more_than_a_unit(guarantee)
@@ -162,7 +162,7 @@ def _public(manifest: Manifest) -> str:
 
 
 def _more_than_a_unit(guarantee: Guarantee) -> tuple[str, str]:
-    """Groups of units are protected less, and a person may be a group."""
+    """A report's words on groups of units: they are protected less, and a person may be a group."""
     one, two = (number(times * guarantee.epsilon, 6) for times in (1, 2))
     slack = ", with a larger \u03b4" if guarantee.delta else ""
     if guarantee.unit == "record":
@@ -190,7 +190,7 @@ def _more_rows(guarantee: Guarantee, twice: str) -> tuple[str, str]:
 
 
 def budget(manifest: Manifest, dataset: "Dataset | None") -> Markup:
-    """The ledger's state, if one is given; otherwise what the release says about it."""
+    """A report's words on the budget: the ledger's state, if one is given; otherwise what the release says about it."""
     if dataset is None:
         if not manifest["accounted"]:
             return tag("p", "No ledger was used: nobody keeps count of what else was published of these data.")
@@ -203,7 +203,7 @@ def budget(manifest: Manifest, dataset: "Dataset | None") -> Markup:
 
 
 def own_entry(manifest: Manifest, dataset: "Dataset") -> "Spent | None":
-    """What a dataset's ledger says about a release, if it was charged there."""
+    """The entry of a dataset's ledger that a report tells of its release, if it was charged there."""
     told = manifest.get("ledger")
     if told is None or told["dataset"] != dataset.name:
         return None
@@ -254,7 +254,7 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
 
 
 def parameters(manifest: Manifest) -> Markup:
-    """The mechanism with all its numbers, the projection, the lattice, the files."""
+    """A report's table of parameters: the mechanism with all its numbers, the projection, the lattice, the files."""
     groups: dict[str, dict[str, Any]] = {
         name: dict(manifest[name]) for name in ("mechanism", "projection", "lattice", "software") if name in manifest
     }
@@ -297,7 +297,7 @@ def _value(value: object) -> str:
 
 
 def schema(manifest: Manifest) -> Markup:
-    """The declared columns; nothing for graphs."""
+    """A report's table of the declared columns; nothing for graphs."""
     if "schema" not in manifest:
         return Markup("")
     columns = manifest["schema"]["columns"]
@@ -341,7 +341,7 @@ def _range(column: dict[str, Any]) -> str:
 
 
 def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
-    """Python that loads a release and asks it something."""
+    """A report's example: Python that loads the release and asks it something."""
     manifest = release.manifest
     allow = "" if manifest["protected"] else ", allow_unprotected=True"
     head = f"import sfumato\n\nrelease = sfumato.load({folder!r}{allow})\nprint(release.guarantee.describe())\n"
@@ -352,7 +352,7 @@ def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """Everything that a reader must know first."""
+    """A report's warnings: everything that a reader must know first."""
     first = []
     if not manifest["protected"]:
         first.append("THIS RELEASE PROTECTS NOBODY. It was made with test noise: never publish it.")
@@ -362,6 +362,6 @@ def warnings(manifest: Manifest) -> list[str]:
 
 
 def lead(manifest: Manifest) -> Markup:
-    """What is in the release, as a sentence."""
+    """A report's first sentence: what is in the release."""
     text = plain_words.contents(manifest)
     return escape(text[:1].upper() + text[1:] + ".")

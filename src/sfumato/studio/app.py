@@ -9,23 +9,23 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from sfumato.report import svg
-from sfumato.studio import budget_screen, describe_screen, explore_screen, plan_screen, release_screen
+from sfumato.studio import budget_screen, data_screen, explore_screen, plan_screen, release_screen
 from sfumato.studio.guard import Guard
 from sfumato.studio.pages import reading
 from sfumato.studio.shared_state import Studio
 
 
 def application(studio: Studio, port: int) -> Guard:
-    """The studio at a port of 127.0.0.1: the guard is around all of it, what answers errors included."""
+    """The studio's application at a port of 127.0.0.1: the guard is around all of it, what answers errors included."""
     return Guard(screens(studio), studio.keys, port)
 
 
 def screens(studio: Studio) -> Starlette:
-    """What is behind the guard."""
+    """The application behind the guard: the routes of every screen, and files."""
     static = str(resources.files("sfumato.studio") / "static")
     routes = [
         reading(studio, "/", _home),
-        *describe_screen.routes(studio),
+        *data_screen.routes(studio),
         *plan_screen.routes(studio),
         *release_screen.routes(studio),
         *budget_screen.routes(studio),
@@ -44,6 +44,6 @@ def _home(studio: Studio, request: Request) -> Response:
 
 
 def _pictures(studio: Studio, request: Request) -> Response:
-    """The style of pictures, which reports carry too."""
+    """The application's style sheet of pictures, which reports carry too."""
     del studio, request
     return Response(svg.style(), media_type="text/css")

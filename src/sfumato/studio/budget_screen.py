@@ -29,7 +29,7 @@ _NEXT = {  # what to do about a state; LEDGER stands for its place, since a URL 
 
 
 def routes(studio: Studio) -> list[Route]:
-    """Of this screen."""
+    """The routes of the Budget screen."""
     return [
         reading(studio, "/budget", budget),
         writing(studio, "/budget/dataset", enter),
@@ -39,7 +39,7 @@ def routes(studio: Studio) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What was spent of a cap."""
+    """What was spent of a cap, as a bar of the Budget screen."""
 
     words: str
     spent: float
@@ -49,12 +49,12 @@ class Bar:
 
     @property
     def share(self) -> float:
-        """Of the cap that is spent, at most all of it."""
+        """The share of the cap that is spent, at most all of it."""
         return min(1.0, self.spent / self.whole)
 
 
 def bars(dataset: Dataset) -> list[Bar]:
-    """One for each cap."""
+    """A bar of the Budget screen for each cap of a dataset."""
     return [
         Bar(cap.describe(), total.epsilon, cap.guarantee.epsilon, dataset.remaining(place), total.bound)
         for place, cap in enumerate(dataset.caps)
@@ -63,13 +63,13 @@ def bars(dataset: Dataset) -> list[Bar]:
 
 
 def budget(studio: Studio, request: Request) -> Response:
-    """All datasets."""
+    """The Budget screen: all datasets."""
     del request
     return _budget(studio)
 
 
 def enter(studio: Studio, request: Request, form: Form) -> Response:
-    """Enter a dataset with its cap; the ledger is made if it is not there yet."""
+    """The Budget screen's form: enter a dataset with its cap; the ledger is made if it is not there yet."""
     del request
     fields = {key: form.get(key, "") for key in _FIELDS}
     try:
@@ -80,7 +80,7 @@ def enter(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def verify(studio: Studio, request: Request, form: Form) -> Response:
-    """Check that no entry was edited, removed or moved, and that a hash noted earlier is still there."""
+    """The Budget screen's check that no entry was edited, removed or moved, and that a noted hash is still there."""
     del request
     ledger = studio.ledger()
     if ledger is None:

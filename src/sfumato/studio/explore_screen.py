@@ -44,19 +44,19 @@ _NONE, _SHARE = "none", "share"
 
 
 def routes(studio: Studio) -> list[Route]:
-    """Of this screen."""
+    """The routes of the Explore screen."""
     return [reading(studio, "/explore", releases), reading(studio, "/explore/{name}", explored)]
 
 
 def releases(studio: Studio, request: Request) -> Response:
-    """The releases in the folder."""
+    """The Explore screen: the releases in the folder."""
     del request
     found, unnamed = studio.folder.releases(), studio.folder.unnamed()
     return page(studio, "explore_list.html", here="explore", releases=found, unnamed=unnamed)
 
 
 def explored(studio: Studio, request: Request) -> Response:
-    """One release: its questions and, if one is asked (``?question=...``), the answer; a GET, since nothing changes."""
+    """The Explore screen of one release: its questions, and the answer to ``?question=...``; a GET: nothing changes."""
     name, fields = request.path_params["name"], dict(request.query_params)
     release = load(studio.folder.release(name))
     asked = fields.get("question")
@@ -67,7 +67,7 @@ def explored(studio: Studio, request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is said: a sentence, a table of plain values, what its errors cover, what to beware of, and a picture."""
+    """An answer on the Explore screen: sentence, table of plain values, what its errors cover, warning and picture."""
 
     sentence: str
     head: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Reply:
     named: bool = True  # the first column names its row
 
     def plain(self) -> dict[str, Any]:
-        """For a template: ``shown`` are the rows in words."""
+        """The reply for a template: ``shown`` are the rows in words."""
         shares = [self.named and name == _SHARE for name in self.head]
         shown = [[_shown(cell, share=s) for cell, s in zip(row, shares, strict=True)] for row in self.rows]
         facts = {"sentence": self.sentence, "head": list(self.head), "rows": [list(row) for row in self.rows]}
@@ -94,7 +94,7 @@ def _shown(cell: str | float, *, share: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with its fields, and who answers it."""
+    """A question of the Explore screen with its fields, and who answers it."""
 
     name: str
     title: str
@@ -103,18 +103,18 @@ class Question:
     ask: Callable[[AnyRelease, Values], Reply]
 
     def plain(self) -> dict[str, Any]:
-        """For a template."""
+        """The question for a template."""
         fields = [field.plain() for field in self.fields]
         return {"name": self.name, "title": self.title, "text": self.text, "fields": fields}
 
 
 def questions(release: AnyRelease) -> list[dict[str, Any]]:
-    """The questions that this kind of release can answer: plain values for the template."""
+    """The questions that the Explore screen offers for this kind of release: plain values for the template."""
     return [question.plain() for question in _questions(release)]
 
 
 def answer(release: AnyRelease, question: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """The answer to one of them, with its error: plain values for the template.
+    """The answer to a question of the Explore screen, with its error: plain values for the template.
 
     ``wrong`` says of each field what is wrong with it, and ``refused`` why a question of good form has no answer.
     """
@@ -133,7 +133,7 @@ def answer(release: AnyRelease, question: str, fields: Mapping[str, str]) -> dic
 
 
 def _together(values: Values) -> dict[str, str]:
-    """What is wrong with fields that are right each by itself."""
+    """What is wrong together in a question's fields on the Explore screen that are right each by itself."""
     if "second" in values and values["first"] == values["second"]:
         return {"second": "give another record than the first"}
     return {"other": "give another column than the first"} if values.get("other") == values.get("column", 0) else {}
@@ -157,7 +157,7 @@ def _level(values: Values) -> float:
 
 
 def _bar(name: str, found: Estimate, level: float) -> tuple[str, float, float, float, float]:
-    """An estimate as a row of a table."""
+    """An estimate as a row of the Explore screen's table, with its error bar."""
     low, high = found.interval(level)
     return name, float(found.value), float(found.standard_error), float(low), float(high)
 
@@ -167,7 +167,7 @@ def _between(row: tuple[str, float, float, float, float], values: Values) -> str
 
 
 def _rows(names: Sequence[str], *columns: Any) -> tuple[Row, ...]:
-    """A table of estimates, from their names and the columns of their numbers."""
+    """The Explore screen's table of estimates, from their names and the columns of their numbers."""
     numbers = [np.atleast_1d(np.asarray(column, np.float64)).tolist() for column in columns]
     return tuple(zip(names, *numbers, strict=True))
 
@@ -200,7 +200,7 @@ def _of_records(release: AnyRelease) -> list[Question]:
 
 
 def _record(release: AnyRelease, place: int) -> str:
-    """A record by its position and, where there is one, its public id."""
+    """A record as the Explore screen names it: by its position and, where there is one, its public id."""
     return f"{place:,}" if release.ids is None else f"{place:,} ({release.ids[place].as_py()})"
 
 
@@ -235,7 +235,7 @@ def _distance(release: AnyRelease, values: Values) -> Reply:
 
 
 def _points(release: AnyRelease) -> tuple[Floats, Integers]:
-    """What is grouped, one row for each record that takes part, and which records these are."""
+    """What the Explore screen groups, one row for each record that takes part, and which records these are."""
     if isinstance(release, DistancesRelease):
         chosen = sampled(release.rows, MOST_EMBEDDED)
         matrix = within(release.values, chosen, release.rows)

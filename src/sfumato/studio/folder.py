@@ -35,7 +35,7 @@ class NotHereError(SfumatoError, LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of the folder as a list shows it."""
+    """A file of the data folder as a list shows it."""
 
     name: str
     size: int
@@ -68,7 +68,7 @@ class Folder:
         return sum(not _is_text(path.name) for folder in {self.data, self.out} for path in folder.iterdir())
 
     def table(self, name: str) -> Path:
-        """Where a table is."""
+        """The path of a table in the folder."""
         path = _inside(self.data, name)
         if not path.is_file() or not _is_table(name):
             raise NotHereError("there is no such table in the folder")
@@ -77,7 +77,7 @@ class Folder:
         return path
 
     def release(self, name: str) -> Path:
-        """Where a release is."""
+        """The path of a release in the folder."""
         path = _inside(self.out, name)
         if not path.is_dir():
             raise NotHereError("there is no such release in the folder")
@@ -94,7 +94,7 @@ class Folder:
         return True
 
     def schema(self, name: str) -> Path:
-        """Where the schema of a table is; ``read_schema`` reads it."""
+        """The path of the schema of a table; ``read_schema`` reads it."""
         _check(name)
         path = _inside(self.data, schema_name(name))
         _ordinary(path.stat(), LARGEST_SCHEMA)
@@ -116,7 +116,7 @@ class Folder:
             hidden.unlink(missing_ok=True)
 
     def new_release(self, name: str) -> Path:
-        """Where a release of a new name would go."""
+        """The path that a release of a new name would have in the folder."""
         if not _NEW.fullmatch(name):
             raise NotHereError("a release's name has letters, digits, '.', '_' and '-', and does not begin with a '.'")
         path = self.out / name
@@ -132,12 +132,12 @@ def file_state(path: Path) -> tuple[int, ...]:
 
 
 def schema_name(table: str) -> str:
-    """The name of the schema that belongs to a table."""
+    """The name of the schema file that belongs to a table in the folder."""
     return f"{Path(table).stem}.toml"
 
 
 def schema_text(path: Path) -> str:
-    """The text of a schema, which may have become something else since it was found: a pipe is not waited for."""
+    """The text of a schema file in the folder; it may have changed since it was found: a pipe is not waited for."""
     try:
         return untrusted.read(path, LARGEST_SCHEMA, follow=False).decode().replace("\r\n", "\n")
     except untrusted.NotOrdinaryError:
@@ -155,7 +155,10 @@ def read_schema(path: Path) -> Schema:
 
 
 def parse_schema(text: str) -> Schema:
-    """The schema that a text is. The time for a key of TOML grows with the square of its parts: no schema has many."""
+    """The schema in a text that a stranger may have put into the folder.
+
+    The time for a key of TOML grows with the square of its parts: no schema has many.
+    """
     chained = "." * _DEEPEST in _KEYS.sub("", text)
     if len(text) > LARGEST_SCHEMA or chained or any(sign * 3 in text for sign in "\"'"):
         raise SchemaError("not the text of a schema: it is too long, or its keys are, or it has texts of several lines")
@@ -163,7 +166,7 @@ def parse_schema(text: str) -> Schema:
 
 
 def _replaceable(place: Path) -> bool:
-    """Whether nothing is lost with a file: it is a schema or the draft of one, empty, a link, or not there."""
+    """Whether a file in the folder may be replaced without loss: a schema or a draft, empty, a link, or not there."""
     if place.is_symlink() or not place.exists():
         return True
     try:
@@ -174,7 +177,7 @@ def _replaceable(place: Path) -> bool:
 
 
 def _ordinary(state: os.stat_result, largest: int) -> None:
-    """Refuse what is no ordinary file, or one of more bytes."""
+    """Refuse what is no ordinary file of the folder, or one of more bytes."""
     try:
         untrusted.check_ordinary(state, largest)
     except untrusted.NotOrdinaryError:
@@ -190,7 +193,7 @@ def _is_table(name: str) -> bool:
 
 
 def _narrow(path: Path) -> bool:
-    """Whether the header of a CSV file has a number of columns that can be opened."""
+    """Whether the header of a CSV file in the folder has a number of columns that can be opened."""
     with path.open(encoding="latin-1", newline="") as file:
         head = io.StringIO(file.read(_HEADER), newline="")
     try:
@@ -210,19 +213,19 @@ def _real(place: str | Path) -> Path:
 
 
 def _check(name: str) -> None:
-    """Refuse what is no plain name."""
+    """Refuse what is no plain name of a file in the folder."""
     signs = ("\0", "/", "\\")
     if not name or name.startswith(".") or any(sign in name for sign in signs) or not _is_text(name):
         raise NotHereError("there is no such file in the folder")
 
 
 def _is_text(name: str) -> bool:
-    """Whether the bytes of a name are UTF-8; Python keeps others as surrogates."""
+    """Whether the bytes of a file's name are UTF-8; Python keeps others as surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The real path of a name, which must lie in the folder."""
+    """The real path of a name, which must lie in the data folder."""
     _check(name)
     try:
         path = (folder / name).resolve(strict=True)

@@ -36,42 +36,42 @@ class Field(ABC):
 
     @abstractmethod
     def read(self, text: str) -> Any:
-        """The value that a text stands for."""
+        """The value that the text of the field stands for."""
 
     def plain(self) -> dict[str, Any]:
-        """For a template."""
+        """The field for a template."""
         return {"name": self.name, "label": self.label, "default": self.default, "hint": self.hint, "choices": None}
 
 
 @dataclass(frozen=True, slots=True)
 class Whole(Field):
-    """A whole number between two others."""
+    """A form field for a whole number between two others."""
 
     low: int = 0
     high: int = 0
 
     def read(self, text: str) -> int:
-        """As every field."""
+        """The whole number that the text of the field stands for."""
         found = int(text) if re.fullmatch(r"[0-9]{1,12}", text) else -1
         if not self.low <= found <= self.high:
             raise ParameterError(f"give a whole number from {self.low:,} to {self.high:,}")
         return found
 
     def plain(self) -> dict[str, Any]:
-        """As every field, with its range for the browser."""
+        """The field for a template, with its range for the browser."""
         hint = self.hint or f"{self.low:,} to {self.high:,}"
         return Field.plain(self) | {"hint": hint, "kind": "number", "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, slots=True)
 class Number(Field):
-    """A finite number between two others."""
+    """A form field for a finite number between two others."""
 
     low: float = 0.0
     high: float = 1.0
 
     def read(self, text: str) -> float:
-        """As every field."""
+        """The number that the text of the field stands for."""
         try:
             found = float(text) if len(text) <= 40 else math.nan
         except ValueError:
@@ -81,24 +81,24 @@ class Number(Field):
         return found
 
     def plain(self) -> dict[str, Any]:
-        """As every field."""
+        """The field for a template."""
         return Field.plain(self) | {"kind": "text"}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice(Field):
-    """One of a list of names."""
+    """A form field for one of a list of names."""
 
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> str:
-        """As every field."""
+        """The name that was chosen."""
         if text not in self.choices:
             raise ParameterError("give one of the names in the list")
         return text
 
     def plain(self) -> dict[str, Any]:
-        """As every field; many names are typed."""
+        """The field for a template; many names are typed."""
         few = len(self.choices) <= _SHOWN_CHOICES
         hint = self.hint if few else f"{self.hint} One of {len(self.choices):,} names.".strip()
         return Field.plain(self) | {"kind": "text", "choices": list(self.choices) if few else None, "hint": hint}
@@ -106,12 +106,12 @@ class Choice(Field):
 
 @dataclass(frozen=True, slots=True)
 class Positions(Field):
-    """A set of whole numbers below ``count``: numbers and ranges, such as 0, 5, 8-12."""
+    """A form field for a set of whole numbers below ``count``: numbers and ranges, such as 0, 5, 8-12."""
 
     count: int = 1
 
     def read(self, text: str) -> list[int]:
-        """As every field."""
+        """The ranges of positions that the text of the field stands for."""
         found: list[tuple[int, int]] = []
         for part in re.split(r"[,;]", re.sub(r"(?<=\d)\s+(?=\d)", ",", text)):
             match = _PART.fullmatch(part.strip())
@@ -125,12 +125,12 @@ class Positions(Field):
         return list(itertools.chain.from_iterable(ranges))
 
     def plain(self) -> dict[str, Any]:
-        """As every field."""
+        """The field for a template."""
         return Field.plain(self) | {"kind": "long"}
 
 
 def _merged(pairs: list[tuple[int, int]]) -> list[range]:
-    """Ranges from first to last as ranges in order that do not meet."""
+    """Ranges typed into a form field, from first to last, as ranges in order that do not meet."""
     made: list[range] = []
     for first, last in sorted(pairs):
         start = max(first, made[-1].stop) if made else first
@@ -158,7 +158,7 @@ def _text(field: Field, form: Mapping[str, str]) -> str:
 
 
 def number_in(fields: Mapping[str, str], name: str, default: float | None = None) -> float | None:
-    """A number of a form that computations can bear; the default where the field is empty."""
+    """The number in a field of a form, of a size that computations can bear; the default where it is empty."""
     text = fields.get(name, "").strip()
     try:
         found = float(text) if text else default
@@ -171,7 +171,7 @@ def number_in(fields: Mapping[str, str], name: str, default: float | None = None
 
 
 def whole_in(fields: Mapping[str, str], name: str, default: int | None = None) -> int | None:
-    """A whole number of a form, of a size that computations can bear; the default where the field is empty."""
+    """The whole number in a field of a form, of a size that computations can bear; the default where it is empty."""
     text = fields.get(name, "").strip()
     try:
         found = int(text) if text else default

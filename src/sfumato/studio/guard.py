@@ -64,7 +64,7 @@ def _same(offered: str, wanted: str) -> bool:
 
 
 class Guard:
-    """The application as others reach it."""
+    """The application as others reach it: only the owner's browser gets through."""
 
     def __init__(self, app: ASGIApp, keys: Keys, port: int) -> None:
         self._app, self._keys = app, keys
@@ -73,7 +73,7 @@ class Guard:
         self._cookie = f"sfumato-studio-{port}"  # browsers share cookies between the ports of a host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it here."""
+        """Pass a request on to the application, or answer it here."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -113,7 +113,7 @@ class Guard:
         return origins == [f"http://{headers['host']}"] and site in ([], ["same-origin"])
 
     def _known(self, headers: Headers) -> bool:
-        """Whether our cookie is among them; others of this machine may have left any others."""
+        """Whether our cookie is in the headers; others of this machine may have left any others."""
         return _same(cookie_parser("; ".join(headers.getlist("cookie"))).get(self._cookie, ""), self._keys.session)
 
     def _welcome(self, scope: Scope) -> Response:
@@ -133,14 +133,17 @@ class Guard:
 
 
 def _from_here(scope: Scope, headers: Headers) -> bool:
-    """Whether a GET is of our own pages or the owner's; a site that shows the printed address may lead there."""
+    """Guard: whether a GET comes from our own pages or the owner.
+
+    A site that shows the printed address may lead there.
+    """
     site = headers.getlist("sec-fetch-site")  # browsers send it, and pages cannot change it
     opens = scope["path"] == "/" and b"token=" in scope["query_string"]
     return site in ([], ["same-origin"], ["none"]) or (opens and headers.getlist("sec-fetch-mode") == ["navigate"])
 
 
 def _page(status: int, title: str, text: str = "", *, refresh: bool = False) -> HTMLResponse:
-    """A page without style, since nothing else may be loaded."""
+    """A refusal or welcome of the guard: a page without style, since nothing else may be loaded."""
     head = '<meta http-equiv="refresh" content="0; url=/">' if refresh else ""
     page = f'<!doctype html><html lang="en"><meta charset="utf-8">{head}<title>sfumato studio</title>'
     headers = {"Connection": "close"}  # nobody who is not known keeps a connection, and what still comes is not read
@@ -194,7 +197,7 @@ async def _safely(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 
 
 def _with_headers(send: Send) -> Send:
-    """Every answer carries the same protection; a page with a policy of its own keeps that one."""
+    """Guard every answer by the same protective headers; a page with a policy of its own keeps that one."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

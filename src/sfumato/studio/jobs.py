@@ -44,7 +44,7 @@ _SPENT = {  # while a release is made, and afterwards
 
 
 class CancelledError(SfumatoError):
-    """The owner stopped a release."""
+    """The owner stopped a release that was being made in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Agreed(Account):
     told: Callable[[Reservation], None]
 
     def reserve(self, request: Request) -> Reservation:
-        """Spend what was agreed on."""
+        """Reserve what was agreed on."""
         made = super().reserve(request)
         self.told(made)
         return made
@@ -97,7 +97,7 @@ class Agreed(Account):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(Local):
-    """The machine at hand, telling of every block that is read or written."""
+    """The engine of a job: this machine, telling of every block that is read or written."""
 
     tick: Progress = ignore
 
@@ -133,15 +133,15 @@ class Job:
         self._thread = threading.Thread(target=self._run, name="release", daemon=True)
 
     def start(self) -> None:
-        """Begin; the folder is ours until the end."""
+        """Begin the job; the folder is ours until the end."""
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ask it to stop at the next block."""
+        """Ask the job to stop at the next block."""
         self._stop.set()
 
     def join(self) -> None:
-        """Wait for the end."""
+        """Wait for the end of the job."""
         self._thread.join(_PATIENCE)
 
     @property
@@ -156,7 +156,7 @@ class Job:
         return _became(self._reserved[0], running=self.state == "running")
 
     def facts(self) -> dict[str, Any]:
-        """How far it is, for the page; nothing that tells how many rows there are, unless the guarantee allows it."""
+        """How far the job is, for the page; tells how many rows there are only if the guarantee allows it."""
         public = self.order.guarantee.neighbours == "replace" and self.order.schema is not None
         total, read = self.order.rows if public else None, self._read
         share = None if not total else min(1.0, read / total) if read <= total else (read % total or total) / total
@@ -173,7 +173,7 @@ class Job:
         }
 
     def tick(self, rows: int) -> None:
-        """Some rows were read; the place where a job stops."""
+        """Count rows that were read; the place where a job stops."""
         with self._lock:
             self._read += rows
         if self._stop.is_set():
@@ -212,7 +212,7 @@ class Job:
 
 
 def _became(reservation: Reservation, *, running: bool) -> str:
-    """What became of a reservation, as a key of the sentences: given back if a job ended before it drew anything."""
+    """What became of a job's reservation, as a key of the sentences: given back if it ended before it drew anything."""
     if running or reservation.drawn:
         return "drawn" if reservation.drawn else "reserved"
     with contextlib.suppress(LedgerError):
@@ -230,7 +230,7 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One release at a time in a folder, whatever studio makes it."""
+    """Lock a folder for one job: one release at a time is made in it, whatever studio makes it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -243,7 +243,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _equal(key: str, offered: str) -> bool:
-    """Compared in the same time wherever they differ; what is offered may be any text."""
+    """Compare the key of an order in the same time wherever it differs; what is offered may be any text."""
     return secrets.compare_digest(key.encode(), offered.encode(errors="surrogatepass"))
 
 
@@ -274,7 +274,7 @@ class Jobs:
             return self.job
 
     def close(self) -> None:
-        """Stop what is under way."""
+        """Stop the job that is under way."""
         if self.job is not None:
             self.job.cancel()
             self.job.join()

@@ -18,7 +18,7 @@ _PER_ENTRY = 32  # bytes of a dense matrix: the numbers, those on the lattice, a
 
 
 def check_plan_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
-    """Refuse a plan that would take long: a page is no place to wait for it."""
+    """Limit the sizes of a plan: refuse one that would take long, since a page is no place to wait for it."""
     most = _MOST_PLANNED | ({"columns": _MOST_PLANNED_PAIRS} if purpose in ("covariance", "learning") else {})
     for name, size in sizes.items():
         if (size or 0) > most[name]:
@@ -26,7 +26,7 @@ def check_plan_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
 
 
 def check_memory(recipe: Recipe, schema: Schema | None, memory: int = MEMORY) -> None:
-    """Refuse, before anything is drawn or spent, a release that would need more memory than it may have."""
+    """Limit the memory of a release: refuse, before anything is drawn or spent, one that would need too much."""
     columns = 1 if schema is None else schema.encoding.dim
     width = recipe.width or columns
     sparse = isinstance(recipe, Sketch) and recipe.family in ("identity", "sparse")

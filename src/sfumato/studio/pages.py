@@ -34,7 +34,7 @@ _MOST_FIELDS = 10_000
 
 @functools.cache
 def environment() -> Environment:
-    """The templates of the package."""
+    """The templates of the studio's pages."""
     made = Environment(
         loader=PackageLoader("sfumato.studio"),
         autoescape=True,
@@ -49,31 +49,34 @@ def environment() -> Environment:
 
 
 class Kept(str):
-    """A text that a form sends back as it is."""
+    """A text that a page puts into a form and that comes back as it is."""
 
     __slots__ = ()
 
 
 def _shown(value: object) -> object:
-    """A text without what cannot be sent; plain, unless it is to come back as it is; markup as it is."""
+    """A text as a page's template shows it, without what cannot be sent.
+
+    Plain, unless it is to come back as it is; markup as it is.
+    """
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return value.translate(_HALF) if isinstance(value, Kept) else untrusted.marked(value)
 
 
 def render(studio: Studio, template: str, **facts: Any) -> str:
-    """The text of a page or of a part of one."""
+    """The text of a page or of a part of one, from its template."""
     shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name}
     return environment().get_template(template).render(shared | facts)
 
 
 def page(studio: Studio, template: str, status: int = 200, **facts: Any) -> HTMLResponse:
-    """A page."""
+    """A page as a response, from its template."""
     return HTMLResponse(render(studio, template, **facts), status)
 
 
 def reading(studio: Studio, path: str, handler: Reader) -> Route:
-    """A route that changes nothing."""
+    """The route of a page that changes nothing."""
 
     async def endpoint(request: Request) -> Response:
         return await _answer(studio, lambda: handler(studio, request), as_json=False)
@@ -82,7 +85,7 @@ def reading(studio: Studio, path: str, handler: Reader) -> Route:
 
 
 def writing(studio: Studio, path: str, handler: Writer) -> Route:
-    """A route that may change something: the token of our forms is checked here, for all of them."""
+    """The route of a page's form that may change something: the token of our forms is checked here, for all of them."""
 
     async def endpoint(request: Request) -> Response:
         form = _form(request.headers.get("content-type", ""), await request.body())
@@ -97,7 +100,7 @@ def writing(studio: Studio, path: str, handler: Writer) -> Route:
 
 
 def _form(kind: str, body: bytes) -> Form | None:
-    """The fields of a form, or of a flat JSON object, as texts."""
+    """The fields that a page's form, or a flat JSON object, sends, as texts."""
     try:
         if kind.startswith("application/json"):
             fields = untrusted.loads(body)
@@ -123,7 +126,7 @@ async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool
 
 
 def _refused(studio: Studio, status: int, text: str, *, as_json: bool) -> Response:
-    """A page for people, an object for a script."""
+    """A refusal: a page for people, an object for a script."""
     if as_json:
         return JSONResponse({"error": untrusted.marked(text)}, status)
     return page(studio, "error.html", status, text=text)

@@ -51,13 +51,13 @@ _SIZE = (400, 290)  # of a picture: two lie side by side
 
 
 def routes(studio: Studio) -> list[Route]:
-    """Of this screen."""
+    """The routes of the Plan screen."""
     return [reading(studio, "/plan", plan_page), writing(studio, "/plan/answer", plan_answer)]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """A plan as the page shows it."""
+    """A plan as the Plan screen shows it."""
 
     plan: Plan
     over_k: Plot | None
@@ -66,7 +66,7 @@ class PlanView:
 
 
 def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
-    """The plan for what the controls say."""
+    """The plan for what the controls of the Plan screen say."""
     form = dict(fields)
     purpose: Purpose = form.get("purpose", "")  # type: ignore[assignment]
     check.one_of(get_args(Purpose), purpose=purpose)
@@ -99,7 +99,10 @@ def _over_k(made: Plan) -> Plot | None:
 
 @functools.lru_cache(maxsize=64)
 def _best_by_epsilon(request: option.PlanRequest) -> tuple[tuple[float, float], ...]:
-    """The best error at each epsilon, at any k; depends on neither control, so it is found once."""
+    """For the Plan screen: the best error at each epsilon, at any k.
+
+    Depends on neither control, so it is found once.
+    """
     found = []
     for epsilon in _EPSILONS:
         asked = replace(request, guarantee=replace(request.guarantee, epsilon=epsilon))
@@ -140,7 +143,7 @@ def _over_epsilon(made: Plan, best: tuple[tuple[float, float], ...]) -> Plot | N
 
 
 def _advice(made: Plan, best: tuple[tuple[float, float], ...]) -> str:
-    """What would bring the error down to a quarter."""
+    """The Plan screen's advice: what would bring the error down to a quarter."""
     if shown_error(made, made.best) <= _GOOD:
         return ""
     enough = next((epsilon for epsilon, error in best if error <= _GOOD), None)
@@ -155,7 +158,7 @@ def _advice(made: Plan, best: tuple[tuple[float, float], ...]) -> str:
 
 
 def query(fields: Mapping[str, str], option: Option) -> str:
-    """The Release screen's fields for an option, as the query of a link."""
+    """A link from the Plan screen: the Release screen's fields for an option, as a query."""
     kept = {k: fields[k] for k in ("data", "unit", "epsilon", "delta", "change", "radius") if fields.get(k)}
     made = {"mechanism": option.name, "noise": option.noise}
     recipe: Any = option.mechanism
@@ -172,7 +175,7 @@ def query(fields: Mapping[str, str], option: Option) -> str:
 
 
 def plan_page(studio: Studio, request: Request) -> Response:
-    """The controls and, if they say enough, the answer; the script asks again whenever one moves."""
+    """The Plan screen: the controls and, if they say enough, the plan; the script asks again whenever one moves."""
     tables = [item.name for item in studio.folder.tables() if item.has_schema]
     given = {key: request.query_params.get(key, "") for key in FIELDS}
     fields = given | {key: text for key, text in DEFAULTS.items() if key not in request.query_params}
@@ -189,7 +192,7 @@ def plan_page(studio: Studio, request: Request) -> Response:
 
 
 def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
-    """The part of the page that depends on the controls."""
+    """The part of the Plan screen that depends on the controls."""
     del request
     fields = {key: form.get(key, "") for key in FIELDS}
     told = _told(studio, fields)
@@ -202,7 +205,7 @@ def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def _schema(studio: Studio, name: str) -> Schema:
-    """The schema of a table; the same file is read once, which takes long if it is wide."""
+    """The schema of the table on the Plan screen; the same file is read once, which takes long if it is wide."""
     path = studio.folder.schema(name)
     state = path.stat()
     return _read(path, state.st_mtime_ns, state.st_size)
@@ -215,7 +218,7 @@ def _read(path: Path, changed: int, size: int) -> Schema:
 
 
 def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
-    """What the template of an answer needs: the answer, or what is wrong with the controls."""
+    """What the template of the Plan screen's answer needs: the plan, or what is wrong with the controls."""
     try:
         schema = _schema(studio, fields["data"]) if fields["data"] else None
         if schema is None and not fields["columns"] and fields["purpose"] != "cuts":

@@ -86,7 +86,7 @@ _HELD = {
 
 
 def routes(studio: Studio) -> list[Route]:
-    """Of this screen."""
+    """The routes of the Release screen."""
     return [
         reading(studio, "/release", choose),
         writing(studio, "/release/price", quote_price),
@@ -100,7 +100,7 @@ def routes(studio: Studio) -> list[Route]:
 
 
 def choose(studio: Studio, request: Request) -> Response:
-    """The form, filled in from a plan."""
+    """The Release screen's form, filled in from a plan."""
     fields = {key: request.query_params.get(key, "") for key in FIELDS}
     fields |= {k: v for k, v in {"mechanism": "sketch", "unit": "attribute", "epsilon": "1"}.items() if not fields[k]}
     fields["name"] = fields["name"] or _free_name(studio, fields["data"])
@@ -127,14 +127,17 @@ def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None 
 
 
 def _free_name(studio: Studio, data: str) -> str:
-    """A name that no release has yet."""
+    """A name for the Release screen's form that no release has yet."""
     stem = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in data.rpartition(".")[0]) or "data"
     names = (f"{stem}{'' if i == 1 else f'-{i}'}.release" for i in range(1, 10_000))
     return next((n for n in names if not (studio.folder.out / n).exists()), "")
 
 
 def order_of(studio: Studio, fields: Form) -> Order:
-    """The release that a form describes, with its price; nothing is read off the rows, drawn or charged."""
+    """The order that the Release screen's form describes, with its price.
+
+    Nothing is read off the rows, drawn or charged.
+    """
     kind = fields.get("mechanism", "")
     if kind not in RECIPES:
         raise ParameterError(f"mechanism must be one of {', '.join(RECIPES)}")
@@ -164,7 +167,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
 
 
 def _held(kind: str, prepared: Prepared) -> dict[str, str]:
-    """What is published, as the mechanism was prepared: what a form holds beside it plays no part."""
+    """What the Release screen says is published, as the mechanism was prepared; the rest of the form plays no part."""
     told = {
         _HELD[name]: f"{value:,}" if isinstance(value, int) else str(value)
         for name, value in prepared.settings.items()
@@ -174,20 +177,23 @@ def _held(kind: str, prepared: Prepared) -> dict[str, str]:
 
 
 def _idealized(recipe: Recipe) -> tuple[str, ...]:
-    """Sketches that are private by themselves are proved for real numbers."""
+    """For the Release screen: sketches that are private by themselves are proved for real numbers."""
     by_itself = isinstance(recipe, GraphSketch) or (isinstance(recipe, Covariance) and recipe.noise == "sketch")
     return ("numerics are idealized: the guarantee is proved for real numbers, not for doubles",) if by_itself else ()
 
 
 def check_same(studio: Studio, order: Order) -> None:
-    """Refuse an order whose table is another file by now, or was written to: a link may have taken its place."""
+    """Refuse to release a table that is another file than when it was priced, or was written to since.
+
+    A link may have taken its place.
+    """
     path = studio.folder.table(order.table)
     if path != order.data or file_state(path) != order.state:
         raise ParameterError("the table has changed: look at the price again; nothing was spent")
 
 
 def _account(studio: Studio, fields: Form) -> Account | None:
-    """What the release is charged to; None if the owner chose no dataset."""
+    """What a release from the Release screen is charged to; None if the owner chose no dataset."""
     ledger, name = studio.ledger(), fields.get("dataset", "")
     if not name:
         return None
@@ -197,7 +203,7 @@ def _account(studio: Studio, fields: Form) -> Account | None:
 
 
 def quote_price(studio: Studio, request: Request, form: Form) -> Response:
-    """What it costs and what remains, before anything is asked."""
+    """The Release screen's price: what the release costs and what remains, before anything is asked."""
     del request
     fields = {key: form.get(key, "") for key in FIELDS}
     try:
@@ -214,7 +220,7 @@ def quote_price(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def start(studio: Studio, request: Request, form: Form) -> Response:
-    """Carry out the order that was confirmed."""
+    """Carry out the release that was confirmed on the Release screen."""
     del request
     if form.get("confirmed") != "yes":
         raise ParameterError("confirm the price first: nothing was spent")
@@ -223,7 +229,7 @@ def start(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def job_page(studio: Studio, request: Request) -> Response:
-    """How far the release is."""
+    """The Release screen while a release is made: how far it is."""
     del request
     job = studio.jobs.job
     if job is None:
@@ -232,13 +238,13 @@ def job_page(studio: Studio, request: Request) -> Response:
 
 
 def job_state(studio: Studio, request: Request) -> Response:
-    """The same for the script."""
+    """How far the release is, for the script of the Release screen."""
     del request
     return JSONResponse({"state": "none"} if studio.jobs.job is None else studio.jobs.job.facts())
 
 
 def cancel(studio: Studio, request: Request, form: Form) -> Response:
-    """Stop the release at the next block."""
+    """Stop the release at the next block, from the Release screen."""
     del request, form
     if studio.jobs.job is not None:
         studio.jobs.job.cancel()
@@ -246,7 +252,7 @@ def cancel(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def made(studio: Studio, request: Request) -> Response:
-    """A release and its report."""
+    """The Release screen of a release that was made, with its report."""
     name = request.path_params["name"]
     release = load(studio.folder.release(name))
     facts = {
@@ -260,7 +266,7 @@ def made(studio: Studio, request: Request) -> Response:
 
 
 def report(studio: Studio, request: Request) -> Response:
-    """The report of a release, in an origin of its own; ``?save`` hands it out as a file."""
+    """The report within the Release screen, in an origin of its own; ``?save`` hands it out as a file."""
     name = request.path_params["name"]
     release = load(studio.folder.release(name))
     text = report_page(release, ledger=_dataset(studio, release.manifest))
@@ -271,7 +277,7 @@ def report(studio: Studio, request: Request) -> Response:
 
 
 def _dataset(studio: Studio, manifest: Manifest) -> Dataset | None:
-    """The state of the budget that a release was charged to, if this studio's ledger knows the release."""
+    """For a report: the budget that a release was charged to, if this studio's ledger knows the release."""
     try:
         ledger = studio.ledger()
         if ledger is None:

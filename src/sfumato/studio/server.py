@@ -24,7 +24,7 @@ _PATIENCE = 2.0  # seconds for pages to come back when the studio ends
 
 
 class Prompt(H11Protocol):
-    """A connection that is closed if a request is not there in time, head and body.
+    """A connection to the server that is closed if a request is not there in time, head and body.
 
     Those that wait are not counted against the owner: when there are many, the one that waits longest makes room.
     """
@@ -32,7 +32,7 @@ class Prompt(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
+        """Begin to wait for a request."""
         super().connection_made(transport)
         self._wait()
         waiting = [(c._timer.when(), c) for c in self.connections if isinstance(c, Prompt) and c._timer is not None]
@@ -48,7 +48,7 @@ class Prompt(H11Protocol):
             self._stop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing to wait for."""
+        """Wait no longer."""
         self._stop()
         super().connection_lost(exc)
 
@@ -67,7 +67,7 @@ class Prompt(H11Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A studio whose port is taken but that does not answer yet."""
+    """A server of the studio whose port is taken but that does not answer yet."""
 
     studio: Studio
     socket: socket.socket
@@ -92,11 +92,11 @@ class Server:
 
     @property
     def address(self) -> str:
-        """What to open, once."""
+        """The address to open, once."""
         return f"http://127.0.0.1:{self.port}/?token={self.studio.keys.token}"
 
     def prepared(self) -> uvicorn.Server:
-        """What will answer."""
+        """The web server that will answer."""
         config = uvicorn.Config(
             application(self.studio, self.port),
             log_level="warning",
@@ -121,7 +121,7 @@ class Server:
 
 
 def leave(patience: float) -> None:
-    """End the process at once if threads do not end within so many seconds: Python would wait for them for good."""
+    """End the server's process if threads do not end within so many seconds: Python would wait for them for good."""
     until = time.monotonic() + patience
     others = [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
     for thread in others:

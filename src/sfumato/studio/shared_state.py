@@ -18,7 +18,7 @@ _WAIT = 3  # seconds of a page for other writers to the ledger
 
 
 class Turns:
-    """One computation at a time; of those that wait, only the one that came last gets its turn."""
+    """Shared by pages that compute: one at a time; of those that wait, only the one that came last gets its turn."""
 
     def __init__(self) -> None:
         self._changed, self._last, self._busy = threading.Condition(), 0, False
@@ -43,7 +43,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """One studio. ``place``: of its ledger, if it has one."""
+    """State of one studio that all pages share. ``place``: of its ledger, if it has one."""
 
     folder: Folder
     place: str | None
@@ -70,7 +70,7 @@ class Studio:
         return Ledger(self.place, wait=_WAIT) if there else None
 
     def _look(self) -> bool:
-        """Whether a ledger is there; a database elsewhere answers for itself."""
+        """Whether the studio's ledger is there; a database elsewhere answers for itself."""
         if self.place is None:
             return False
         if "://" in self.place:
@@ -82,7 +82,7 @@ class Studio:
         return there
 
     def entered(self, name: str, cap: Cap) -> None:
-        """Enter a dataset; the ledger is made if there has been none."""
+        """Enter a dataset into the studio's ledger, which is made if there has been none."""
         if self.place is None:
             raise ParameterError("this studio has no ledger: start it with --ledger")
         ledger = self.ledger()
@@ -93,7 +93,7 @@ class Studio:
         ledger.add_dataset(name, cap)
 
     def datasets(self) -> list[Dataset]:
-        """What the ledger says."""
+        """The datasets in the studio's ledger."""
         ledger = self.ledger()
         if ledger is None:
             return []

@@ -40,7 +40,7 @@ _MOST_SHOWN, _LONGEST_CELL = 10, 60
 
 
 def routes(studio: Studio) -> list[Route]:
-    """Of this screen."""
+    """The routes of the Data screen."""
     return [
         reading(studio, "/data", tables),
         reading(studio, "/data/{name}", table),
@@ -55,7 +55,7 @@ def routes(studio: Studio) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class FormRow:
-    """One column as the form holds it: texts, and what is wrong with them. ``kind`` is empty if it is left out."""
+    """One column in the Data screen's form: texts, and what is wrong with them. ``kind`` is empty if it is left out."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class FormRow:
 
 
 def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[FormRow]:
-    """The columns of a table, as its schema or else a draft describes them."""
+    """The rows of the Data screen's form: the columns of a table, as its schema or else a draft describes them."""
     if schema is None:
         return [FormRow(name, _drafted_kind(names_and_types.field(i))) for i, name in enumerate(names_and_types.names)]
     described = {column.name: column for column in schema.columns}
@@ -74,7 +74,7 @@ def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[FormRow]
 
 
 def headless(names: Sequence[str]) -> bool:
-    """Whether the names of the columns may be the first record: one looks like a value, or is there twice."""
+    """Whether a data file may lack a header: a column's name looks like a value, or is there twice."""
     return len(set(names)) < len(names) or any(_VALUE.fullmatch(name.strip()) for name in names)
 
 
@@ -95,7 +95,7 @@ def _text(value: object) -> str:
 
 
 def lines_from(form: Form) -> list[FormRow]:
-    """The lines that a form holds."""
+    """The rows that the Data screen's form sends, one for each column."""
     count = form.get("lines", "")
     numbers = range(min(int(count), _MOST_LINES) if re.fullmatch("[0-9]{1,9}", count) else 0)
     return [
@@ -107,7 +107,7 @@ def lines_from(form: Form) -> list[FormRow]:
 
 
 def completed(lines: list[FormRow], before: Schema | None) -> tuple[list[FormRow], list[Column]]:
-    """The columns that lines describe, and the lines with what is wrong beside each field."""
+    """The columns that rows of the Data screen's form describe, and the rows with what is wrong beside each field."""
     known = {c.name: c for c in before.columns} if before is not None else {}
     checked, columns = [], []
     for line in lines:
@@ -124,7 +124,7 @@ def completed(lines: list[FormRow], before: Schema | None) -> tuple[list[FormRow
 
 
 def _beside(line: FormRow, message: str) -> dict[str, str]:
-    """A complaint about a column, under the field that it names."""
+    """A complaint about a column in the Data screen's form, under the field that it names."""
     key = message.split(" ", maxsplit=1)[0].strip(",")
     place = key if key in _FIELDS.get(line.kind, ()) else "kind"
     return {place: message.removeprefix(f"{place} of column {line.name!r} ")}
@@ -156,18 +156,18 @@ def _value(line: FormRow, key: str, before: Column | None) -> Any:
 
 
 def tables(studio: Studio, request: Request) -> Response:
-    """The tables in the folder."""
+    """The Data screen: the tables in the folder."""
     del request
     return page(studio, "data_list.html", here="data", tables=studio.folder.tables(), unnamed=studio.folder.unnamed())
 
 
 def table(studio: Studio, request: Request) -> Response:
-    """One table: its columns and its schema."""
+    """The Data screen of one table: its columns and its schema."""
     return _table(studio, request.path_params["name"], saved="saved" in request.query_params)
 
 
 def save_form(studio: Studio, request: Request, form: Form) -> Response:
-    """Write the schema that the form describes, or say beside each field what is wrong."""
+    """Write the schema that the Data screen's form describes, or say beside each field what is wrong."""
     name = request.path_params["name"]
     _, before = _saved(studio, name)
     lines, columns = completed(lines_from(form), before)
@@ -190,7 +190,7 @@ def _bound(text: str) -> float:
 
 
 def save_text(studio: Studio, request: Request, form: Form) -> Response:
-    """Write the schema that the text is, or say what is wrong with it."""
+    """Write the schema that was typed into the Data screen as text, or say what is wrong with it."""
     name, text = request.path_params["name"], form.get("text", "").replace("\r\n", "\n")
     try:
         parse_schema(text)
@@ -200,7 +200,7 @@ def save_text(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def show_rows(studio: Studio, request: Request, form: Form) -> Response:
-    """A few raw rows, since the owner asked for them."""
+    """A few raw rows on the Data screen, since the owner asked for them."""
     name = request.path_params["name"]
     if form.get("understood") != "yes":
         return _table(studio, name, status=422, wrong_rows="Say first that you want to see raw values.")
@@ -212,7 +212,7 @@ def show_rows(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def _cell(cell: pa.Scalar) -> str:
-    """A cell in words, or that there are none: Arrow holds dates that Python does not have."""
+    """A raw cell on the Data screen in words, or that there are none: Arrow holds dates that Python does not have."""
     try:
         value = cell.as_py()
     except (ArithmeticError, ValueError, pa.ArrowException):
@@ -226,7 +226,7 @@ def _write(studio: Studio, name: str, text: str) -> Response:
 
 
 def _saved(studio: Studio, name: str) -> tuple[str | None, Schema | None]:
-    """The text of a table's schema, and the schema if it can be read."""
+    """The text of a table's schema for the Data screen, and the schema if it can be read."""
     try:
         text = schema_text(studio.folder.schema(name))
     except (NotHereError, SchemaError):
