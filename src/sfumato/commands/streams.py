@@ -81,7 +81,10 @@ def lost_output() -> OSError | None:
 
 
 class ProgressLine:
-    """Call it with the number of rows (or ``what``) just done; it redraws itself at most ten times a second."""
+    """A progress line on standard error: call it with the number of rows (or ``what``) just done.
+
+    Redraws at most ten times a second.
+    """
 
     def __init__(self, total: int | None, stream: TextIO | None = None, *, what: str = "rows") -> None:
         self._total, self._stream, self._what = total, stream or sys.stderr, what
@@ -99,7 +102,7 @@ class ProgressLine:
             self._stream.flush()
 
     def line(self, elapsed: float) -> str:
-        """The line that is shown after so many seconds."""
+        """The line that is shown on standard error after so many seconds."""
         rate = self._done / elapsed if elapsed > 0 else 0.0
         text = f"{self._done:,} {self._what}, {rate:,.0f} {self._what}/s"
         if self._total and rate > 0:
@@ -117,7 +120,7 @@ class ProgressLine:
         self.clear()
 
     def clear(self) -> None:
-        """Take the progress line away, to write another."""
+        """Take the line off standard error, to write another."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -213,7 +213,7 @@ def _spectrum(release: CovarianceRelease) -> Plot:
 
 
 def lean(names: Sequence[str], vector: Floats, most: int = 2) -> str:
-    """The columns that a principal direction leans on most, with their weights, for the plot of variances."""
+    """The columns with most weight in a principal direction, and their weights, for the plot of errors of variances."""
     largest = sorted(range(len(names)), key=lambda i: -abs(vector[i]))[:most]
     return ", ".join(f"{shortened(names[i], 30)} {vector[i]:+.2f}" for i in largest)
 

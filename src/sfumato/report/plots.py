@@ -53,12 +53,12 @@ def error_name(plan: Plan) -> str:
 
 
 def positive_points(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """The points of a plot that two logarithmic axes can show."""
+    """The points of a plan's plot that two logarithmic axes can show."""
     return tuple((float(x), float(y)) for x, y in points if 0 < x < math.inf and 1e-12 < y < math.inf)
 
 
 def trace(points: Sequence[tuple[float, float]], name: str, style: str) -> Trace:
-    """A curve of a plot, through points."""
+    """A curve for plots of plans, through points."""
     xs, ys = np.array(points, np.float64).T
     return Trace(xs, ys, name, style)
 
@@ -252,7 +252,7 @@ def _entries(numbers: Sequence[int]) -> tuple[tuple[float, str], ...]:
 
 
 def _steps(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
-    """A stepped curve of a plot: a step for each value, as wide as from one to the next."""
+    """A stepped curve for the plot of a budget: a step for each value, as wide as from one to the next."""
     return np.column_stack([xs - 0.5, xs + 0.5]).ravel(), np.repeat(ys, 2)
 
 

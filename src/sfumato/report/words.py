@@ -45,7 +45,7 @@ def meaning(guarantee: Guarantee) -> str:
 
 
 def symbols(guarantee: Guarantee) -> Markup:
-    """The promise of a release as a formula in the report, with who the neighbours are."""
+    """A report's words on the promise as a formula, with who the neighbours are."""
     epsilon, delta = tag("i", "\u03b5"), tag("i", "\u03b4")
     data, other = tag("i", "D"), join(tag("i", "D"), "\u2032")
     left = join("Pr[\u2009", tag("i", "M"), "(", data, ") \u2208 ", tag("i", "S"), "\u2009]")
@@ -203,7 +203,7 @@ def budget(manifest: Manifest, dataset: "Dataset | None") -> Markup:
 
 
 def own_entry(manifest: Manifest, dataset: "Dataset") -> "Spent | None":
-    """The entry of a dataset's ledger that a report tells of its release, if it was charged there."""
+    """For a report's words on the budget: a release's entry in the ledger of a dataset, if it was charged there."""
     told = manifest.get("ledger")
     if told is None or told["dataset"] != dataset.name:
         return None
@@ -254,7 +254,7 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
 
 
 def parameters(manifest: Manifest) -> Markup:
-    """A report's table of parameters: the mechanism with all its numbers, the projection, the lattice, the files."""
+    """A report's words on the parameters: the mechanism with all its numbers, projection, lattice and files."""
     groups: dict[str, dict[str, Any]] = {
         name: dict(manifest[name]) for name in ("mechanism", "projection", "lattice", "software") if name in manifest
     }
@@ -297,7 +297,7 @@ def _value(value: object) -> str:
 
 
 def schema(manifest: Manifest) -> Markup:
-    """A report's table of the declared columns; nothing for graphs."""
+    """A report's words on the declared columns, as a table; nothing for graphs."""
     if "schema" not in manifest:
         return Markup("")
     columns = manifest["schema"]["columns"]
@@ -341,7 +341,7 @@ def _range(column: dict[str, Any]) -> str:
 
 
 def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
-    """A report's example: Python that loads the release and asks it something."""
+    """A report's words on loading: Python that loads the release and asks it something."""
     manifest = release.manifest
     allow = "" if manifest["protected"] else ", allow_unprotected=True"
     head = f"import sfumato\n\nrelease = sfumato.load({folder!r}{allow})\nprint(release.guarantee.describe())\n"
@@ -352,7 +352,7 @@ def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """A report's warnings: everything that a reader must know first."""
+    """A report's words of warning: everything that a reader must know first."""
     first = []
     if not manifest["protected"]:
         first.append("THIS RELEASE PROTECTS NOBODY. It was made with test noise: never publish it.")
@@ -362,6 +362,6 @@ def warnings(manifest: Manifest) -> list[str]:
 
 
 def lead(manifest: Manifest) -> Markup:
-    """A report's first sentence: what is in the release."""
+    """A report's opening words: what is in the release, as a sentence."""
     text = plain_words.contents(manifest)
     return escape(text[:1].upper() + text[1:] + ".")

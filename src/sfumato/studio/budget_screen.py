@@ -10,8 +10,8 @@ from starlette.routing import Route
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.units import Cap
-from sfumato.studio.form_fields import guarantee_in
-from sfumato.studio.pages import Form, page, reading, writing
+from sfumato.studio.form_fields import Form, guarantee_in
+from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.plan_screen import UNITS
 from sfumato.studio.shared_state import Studio
 

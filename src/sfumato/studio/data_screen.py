@@ -18,7 +18,8 @@ from starlette.routing import Route
 
 from sfumato.errors import SchemaError
 from sfumato.studio.folder import NotHereError, parse_schema, schema_text
-from sfumato.studio.pages import Form, page, reading, writing
+from sfumato.studio.form_fields import Form
+from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import KINDS, Category, Column
 from sfumato.tables.schema import Schema
@@ -74,7 +75,7 @@ def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[FormRow]
 
 
 def headless(names: Sequence[str]) -> bool:
-    """Whether a data file may lack a header: a column's name looks like a value, or is there twice."""
+    """For the Data screen: whether a file may lack a header. A column's name looks like a value, or is there twice."""
     return len(set(names)) < len(names) or any(_VALUE.fullmatch(name.strip()) for name in names)
 
 

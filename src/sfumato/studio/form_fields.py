@@ -10,12 +10,17 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
 
+from sfumato import untrusted
 from sfumato.errors import ParameterError
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.report.numbers import number
 
+Form: TypeAlias = dict[str, str]
+
+_MOST_FIELDS = 10_000
 _LONGEST = 20_000  # letters of any field
 _SHOWN_CHOICES = 500  # beyond which a list is typed and not chosen
 _MOST_POSITIONS = 1_000_000
@@ -155,6 +160,18 @@ def _text(field: Field, form: Mapping[str, str]) -> str:
     if len(text) > _LONGEST:
         raise ParameterError(f"give at most {_LONGEST:,} letters")
     return (text if isinstance(field, Choice) else text.strip()) or field.default
+
+
+def fields_in(kind: str, body: bytes) -> Form | None:
+    """The fields of a form, or of a flat JSON object, as texts; None where the body of a request is neither."""
+    try:
+        if kind.startswith("application/json"):
+            fields = untrusted.loads(body)
+            return {str(k): str(v) for k, v in fields.items()} if isinstance(fields, dict) else None
+        text = body.decode("ascii")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def number_in(fields: Mapping[str, str], name: str, default: float | None = None) -> float | None:

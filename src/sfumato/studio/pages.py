@@ -8,7 +8,6 @@ import functools
 import hmac
 from collections.abc import Callable
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
@@ -21,15 +20,14 @@ from sfumato.errors import SfumatoError
 from sfumato.report import svg
 from sfumato.report.numbers import file_size, number, relative
 from sfumato.studio.folder import NotHereError
+from sfumato.studio.form_fields import Form, fields_in
 from sfumato.studio.shared_state import Studio
 
-Form: TypeAlias = dict[str, str]
 Reader: TypeAlias = Callable[[Studio, Request], Response]
 Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
 
 SCREENS = (("data", "Data"), ("plan", "Plan"), ("release", "Release"), ("budget", "Budget"), ("explore", "Explore"))
 _HALF = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # surrogates: halves of a letter
-_MOST_FIELDS = 10_000
 
 
 @functools.cache
@@ -88,7 +86,7 @@ def writing(studio: Studio, path: str, handler: Writer) -> Route:
     """The route of a page's form that may change something: the token of our forms is checked here, for all of them."""
 
     async def endpoint(request: Request) -> Response:
-        form = _form(request.headers.get("content-type", ""), await request.body())
+        form = fields_in(request.headers.get("content-type", ""), await request.body())
         as_json = request.headers.get("content-type", "").startswith("application/json")
         offered = request.headers.get("x-csrf") if as_json else (form or {}).get("csrf")
         if form is None or not hmac.compare_digest((offered or "").encode(), studio.keys.csrf.encode()):
@@ -97,18 +95,6 @@ def writing(studio: Studio, path: str, handler: Writer) -> Route:
         return await _answer(studio, lambda: handler(studio, request, form), as_json=as_json)
 
     return Route(path, endpoint, methods=["POST"], name=handler.__name__)
-
-
-def _form(kind: str, body: bytes) -> Form | None:
-    """The fields that a page's form, or a flat JSON object, sends, as texts."""
-    try:
-        if kind.startswith("application/json"):
-            fields = untrusted.loads(body)
-            return {str(k): str(v) for k, v in fields.items()} if isinstance(fields, dict) else None
-        text = body.decode("ascii")
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
-    except (ValueError, RecursionError):
-        return None
 
 
 async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool) -> Response:

@@ -27,9 +27,9 @@ from sfumato.report.numbers import relative
 from sfumato.report.plots import error_name, error_range, over_dimension, positive_points, shown_error, trace
 from sfumato.report.svg import Chosen, Plot
 from sfumato.studio.folder import read_schema
-from sfumato.studio.form_fields import guarantee_in, number_in, whole_in
+from sfumato.studio.form_fields import Form, guarantee_in, number_in, whole_in
 from sfumato.studio.limits import check_plan_sizes
-from sfumato.studio.pages import Form, page, reading, render, writing
+from sfumato.studio.pages import page, reading, render, writing
 from sfumato.studio.shared_state import Studio
 from sfumato.tables.schema import Schema
 

@@ -27,10 +27,10 @@ from sfumato.pipeline.release import prospect
 from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
 from sfumato.studio.folder import file_state, read_schema
-from sfumato.studio.form_fields import guarantee_in, whole_in
+from sfumato.studio.form_fields import Form, guarantee_in, whole_in
 from sfumato.studio.jobs import Order
 from sfumato.studio.limits import check_memory
-from sfumato.studio.pages import Form, page, reading, writing
+from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.plan_screen import CHANGES, UNITS
 from sfumato.studio.shared_state import Studio
 from sfumato.tables.sources import open_table
@@ -183,7 +183,7 @@ def _idealized(recipe: Recipe) -> tuple[str, ...]:
 
 
 def check_same(studio: Studio, order: Order) -> None:
-    """Refuse to release a table that is another file than when it was priced, or was written to since.
+    """For the Release screen: refuse an order whose table is another file by now, or was written to.
 
     A link may have taken its place.
     """
@@ -277,7 +277,7 @@ def report(studio: Studio, request: Request) -> Response:
 
 
 def _dataset(studio: Studio, manifest: Manifest) -> Dataset | None:
-    """For a report: the budget that a release was charged to, if this studio's ledger knows the release."""
+    """For the Release screen's report: the budget that was charged, if this studio's ledger knows the release."""
     try:
         ledger = studio.ledger()
         if ledger is None:
