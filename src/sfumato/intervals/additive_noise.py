@@ -20,7 +20,7 @@ _HALVINGS = 64
 
 
 def located(value: ArrayLike, noise: NoiseLaw, most: ArrayLike) -> Estimate:
-    """Estimates of quantities in [0, most], each published with one draw of the noise added to it.
+    """Estimates of quantities in [0, most], each published with additive noise: one draw of a known law.
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased; the standard error is that of the noise. A quantity with ``most`` = 0 is 0 for certain.
@@ -32,7 +32,7 @@ def located(value: ArrayLike, noise: NoiseLaw, most: ArrayLike) -> Estimate:
 
 
 def counted(value: ArrayLike, laplace_scale: float, most: float = 2.0**53) -> Estimate:
-    """Estimates of counts in [0, most], each published with floor(eta + 1/2) added to it, eta ~ Laplace.
+    """Estimates of counts in [0, most], each published with additive noise floor(eta + 1/2), eta ~ Laplace.
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased; P[noise = k] = e^(-|k|/b) sinh(1/2b) for k != 0, so its variance is cosh(h) / (2 sinh(h)^2)
@@ -50,15 +50,19 @@ def counted(value: ArrayLike, laplace_scale: float, most: float = 2.0**53) -> Es
 
 
 def _whole_belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:
-    """The whole numbers within the belts of all that may have been rounded to a value."""
+    """Confidence belt of a count under additive noise.
+
+    The whole numbers within the belts of all that may have been rounded to a value.
+    """
     low = np.ceil(_belt(tail, np.asarray(value - 0.5), noise, most)[0])
     high = np.floor(_belt(tail, np.asarray(value + 0.5), noise, most)[1])
     return np.asarray(low), np.maximum(low, high)
 
 
 def _belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:
-    """Neyman's confidence belt: all truths under which the value seen is not among the extreme ones.
+    """Neyman's confidence belt under additive noise.
 
+    All truths under which the value seen is not among the extreme ones.
     A truth t accepts values from t - down(t) to t + up(t), which are missed with probability 2 * tail * share(t) below
     and 2 * tail * (1 - share(t)) above. The share is a half in the middle of the range, next to nothing at 0 (a value
     below 0 says nothing against 0, and an interval cut at 0 would otherwise cover too often) and nearly all at the
@@ -84,6 +88,6 @@ def _belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:
 
 
 def _exceeded(noise: NoiseLaw, probability: Floats) -> Floats:
-    """The value that the noise exceeds with this probability, of any size."""
+    """Quantile of additive noise: the value that the noise exceeds with this probability, of any size."""
     small = noise.tail(np.minimum(probability, 1 - probability), 1)
     return np.asarray(np.where(probability <= 0.5, small, -small))

@@ -71,8 +71,9 @@ def bounds(tail: float, pair: Gram, law: SketchLaw) -> Ends:
 
 
 def _shares(tail: float, pair: Gram, law: LengthLaw) -> Triple:
-    """The log of s, and how far below and above it the ends of its interval are.
+    """Logarithm of s, by which noise shrinks a cosine, with its interval.
 
+    The log of s, and how far below and above it the ends of its interval are.
     What Laplace noise adds to the variance of a length moves r and s by the same draw. Together it moves rho / s by its
     part of the length without noise; what the intervals of rho (none of it, over projections) and s leave is added. The
     low end of a length near 0 misses with nearly all of 2 * tail (``squared_lengths``). There c is missed if that end
@@ -97,7 +98,10 @@ def _shares(tail: float, pair: Gram, law: LengthLaw) -> Triple:
 
 
 def _extreme(middle: Floats, end: Floats, shares: Triple) -> Floats:
-    """The largest rho / s with rho towards ``end`` and s off its middle, on the quarter ellipse between the two."""
+    """End of a cosine's interval.
+
+    The largest rho / s with rho towards ``end`` and s off its middle, on the quarter ellipse between the two.
+    """
     share, less, more = shares
     best = np.full(np.shape(middle), -np.inf)
     for angle in _ARC:
@@ -110,7 +114,10 @@ def _extreme(middle: Floats, end: Floats, shares: Triple) -> Floats:
 
 
 def _under_noise(tail: float, r: Floats, pair: Gram, law: LengthLaw) -> Ends:
-    """All rho with (r - rho)^2 <= score^2 (g + h rho^2), the variance of r to first order: ends of a quadratic."""
+    """Interval of the sample cosine's mean rho under noise alone.
+
+    All rho with (r - rho)^2 <= score^2 (g + h rho^2), the variance of r to first order: ends of a quadratic.
+    """
     a, b, noise, k = pair.squared_z, pair.squared_w, law.noise, law.geometry.dim_out
     n, m = np.maximum(a - k, 0.0), np.maximum(b - k, 0.0)
     own = noise.fourth / 4 * k
@@ -127,8 +134,9 @@ def _under_noise(tail: float, r: Floats, pair: Gram, law: LengthLaw) -> Ends:
 
 
 def _spread(pair: Gram, law: LengthLaw) -> Floats:
-    """The concentration of the weights with which r is a sum of noises: of e those of w over ||z||, of f the others.
+    """Concentration of the noise in a sample cosine r, a weighted sum of its entries.
 
+    The concentration of the weights with which r is a sum of noises: of e those of w over ||z||, of f the others.
     That of a row is 3 / (k + 2) for a random direction, and more where fourth powers show that it lies in few entries.
     """
     k, spread = law.geometry.dim_out, np.zeros_like(pair.inner)
@@ -140,8 +148,9 @@ def _spread(pair: Gram, law: LengthLaw) -> Floats:
 
 
 def _of_parallel_rows(tail: float, pair: Gram, law: LengthLaw) -> Floats:
-    """What the second order may add, which is all there is where c = 1 or -1: 1 - |r| is then (1/A + 1/B) ||n||^2 / 2.
+    """Second-order term of a cosine's interval, for nearly parallel rows.
 
+    What the second order may add, which is all there is where c = 1 or -1: 1 - |r| is then (1/A + 1/B) ||n||^2 / 2.
     n is noise across the rows; its squared length may exceed the mean, which s accounts for, by its quantile.
     """
     none = np.zeros(1)
@@ -151,8 +160,9 @@ def _of_parallel_rows(tail: float, pair: Gram, law: LengthLaw) -> Floats:
 
 
 def _part(r: Floats, pair: Gram, geometry: Geometry) -> Floats:
-    """d/D for the D of a matrix beta that varies as r does.
+    """Share of an orthonormal projection in the variance of a sample cosine r, as a dimension.
 
+    d/D for the D of a matrix beta that varies as r does.
     r varies with what each row has across the other, of which (s^2 - r^2) / (1 - r^2) is projected and the rest noise.
     """
     if geometry.family != "orthonormal":
@@ -164,7 +174,7 @@ def _part(r: Floats, pair: Gram, geometry: Geometry) -> Floats:
 
 
 def _lower(tail: float, r: Floats, part: Floats, geometry: Geometry) -> Floats:
-    """Lower bounds of rho from a table over artanh r. Beyond it both ends move alike."""
+    """Lower bounds of a cosine rho from a table over artanh r. Beyond the table both ends move alike."""
     turn = np.arctanh(r)
     within = np.clip(turn, TURNS[0], TURNS[-1])
     return np.asarray(np.tanh(between(partial(_table, tail), within, part, geometry) + turn - within))
@@ -172,7 +182,10 @@ def _lower(tail: float, r: Floats, part: Floats, geometry: Geometry) -> Floats:
 
 @lru_cache(maxsize=512)
 def _table(tail: float, k: int, dim_in: float) -> Floats:
-    """The artanh of the lower bounds at TURNS, by bisection: Pr[... <= end] = tail, averaged over l11 and l22."""
+    """Lower bounds of cosines over projections, tabulated.
+
+    The artanh of the lower bounds at TURNS, by bisection: Pr[... <= end] = tail, averaged over l11 and l22.
+    """
     one, two = (_size(n, k, dim_in) for n in (k, k - 1))
     one, two, weights = one[:, None], two[None, :], _WEIGHTS[:, None] * _WEIGHTS[None, :]
 
@@ -191,7 +204,7 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
 
 
 def _size(freedom: int, k: int, dim_in: float) -> Floats:
-    """Quantiles of l11 or l22 at _NODES: chi, or the root of a beta variable."""
+    """Quantiles at _NODES of l11 or l22 in the law of sample cosines: chi, or the root of a beta variable."""
     shape, beyond = max(freedom, 0.5) / 2, scipy.special.ndtr(_NODES)
     if math.isinf(dim_in):
         return np.asarray(np.sqrt(2 * scipy.special.gammaincinv(shape, beyond)))

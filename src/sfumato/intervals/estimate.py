@@ -49,12 +49,12 @@ class Estimate:
 
 
 def plain(values: Number) -> Number:
-    """A float for a single number, an array for many."""
+    """Value of an estimate in plain types: a float for a single number, an array for many."""
     return float(values) if np.ndim(values) == 0 else values
 
 
 def fieller(score: Number, ratio: tuple[Number, Number], moments: tuple[Number, Number, Number]) -> Ends:
-    """Bounds on a ratio in [0, 1] of which unbiased estimates of both parts are known (Fieller 1954).
+    """Interval of an estimated ratio in [0, 1], given unbiased estimates of both its parts (Fieller 1954).
 
     All f under which top - f bottom is within ``score`` standard errors of 0, for its own variance: between the roots
     of a quadratic. All of [0, 1] where the bottom itself is indistinguishable from 0.
@@ -70,7 +70,10 @@ def fieller(score: Number, ratio: tuple[Number, Number], moments: tuple[Number, 
 
 
 def in_step(arrays: dict[str, NDArray[Any]], width: int, what: str, source: str) -> list[NDArray[Any]]:
-    """The arrays of a question: rows of ``width`` numbers, one or many, the same number in each array."""
+    """Arrays that an estimate is asked of, checked for shape.
+
+    The arrays of a question: rows of ``width`` numbers, one or many, the same number in each array.
+    """
     shape = next(iter(arrays.values())).shape
     for name, rows in arrays.items():
         if rows.ndim not in (1, 2) or rows.shape[-1] != width or rows.shape != shape:

@@ -66,7 +66,7 @@ def bounds(tail: float, pair: Gram, law: SketchLaw) -> Ends:
 
 
 def canonical(law: SketchLaw) -> SketchLaw:
-    """In units of the noise's scale, with one geometry for all that share their intervals."""
+    """The law of inner products in units of the noise's scale, with one geometry for all that share their intervals."""
     if law.fixed:
         return law.unit.of_image
     if law.geometry.family == "orthonormal":
@@ -75,13 +75,14 @@ def canonical(law: SketchLaw) -> SketchLaw:
 
 
 def rule(tail: float, pair: Gram, law: SketchLaw) -> Ends:
-    """The intervals before their arms are stretched."""
+    """Confidence intervals of inner products before their arms are stretched."""
     return _under_noise(tail, pair, law) if law.fixed else _over_projections(tail, pair, law)
 
 
 def _under_noise(tail: float, pair: Gram, law: SketchLaw) -> Ends:
-    """Var T = s^2 (E A + E B) - k s^4; where A + B is less than the noise's, the variance taken falls as its square.
+    """Interval of the inner product t under noise alone, from T = <z, w>.
 
+    Var T = s^2 (E A + E B) - k s^4; where A + B is less than the noise's, the variance taken falls as its square.
     That keeps it positive and, for rows lost in the noise, free of bias to first order. At small tails, which are not
     stretched, the outer end lies further by s^4 t (score^2 + 1) / Var T, which Cov(T, A + B) = 4 s^2 t and the third
     cumulant 6 s^4 t, under either noise, call for.
@@ -97,7 +98,7 @@ def _under_noise(tail: float, pair: Gram, law: SketchLaw) -> Ends:
 
 
 def _score(tail: float, pair: Gram, law: SketchLaw) -> Floats:
-    """How many standard errors T may be off, far away.
+    """How many standard errors an estimated inner product T may be off, far away.
 
     There T - t is a sum of 2k independent terms with the entries of x and y for weights. Under Laplace noise its
     quantiles depend on their concentration, the sum of fourth powers over the square of the sum of squares, which is
@@ -116,8 +117,9 @@ def _score(tail: float, pair: Gram, law: SketchLaw) -> Floats:
 
 
 def laplace_scores(tail: float) -> Callable[[Floats], Floats]:
-    """Quantiles of weighted sums of Laplace noise, in standard deviations, by the concentration of the weights.
+    """Quantiles of the error of an inner product under Laplace noise, a weighted sum of its draws.
 
+    Quantiles of weighted sums of Laplace noise, in standard deviations, by the concentration of the weights.
     Known for 1 and 1/2 (one term, two equal ones) and 0 (normal), quadratic between.
     """
     unit = NoiseLaw("laplace", 1.0)
@@ -143,7 +145,7 @@ def _over_projections(tail: float, pair: Gram, law: SketchLaw, power: int = 1) -
 
 
 def _part(pair: Gram, law: SketchLaw) -> Floats:
-    """d/D for the D whose matrix beta gives T the variance that noise and projection together do.
+    """d/D for the D whose matrix beta gives the inner product T the variance that noise and projection together do.
 
     D solves D (D - k) = share (D - 1) (D + 2), share being that variance over the one of a Wishart matrix.
     """
@@ -157,19 +159,25 @@ def _part(pair: Gram, law: SketchLaw) -> Floats:
 
 
 def standing(share: Floats, geometry: Geometry) -> Floats:
-    """d/D for the D at which projection of orthonormal rows has this share of the variance of a Wishart matrix."""
+    """Dimension, as d/D, of the matrix beta that stands for noise and orthonormal projection in inner products.
+
+    d/D for the D at which projection of orthonormal rows has this share of the variance of a Wishart matrix.
+    """
     k, share = geometry.dim_out, np.clip(share, 0.0, 1.0)
     twice = k + share + np.sqrt(np.maximum((k + share) ** 2 - 8 * share * (1 - share), 0.0))  # 2 (1 - share) D
     return np.asarray(np.clip(2 * (1 - share) * geometry.dim_in / twice, 0.0, 1.0))
 
 
 def _standardised(tail: float, turn: Floats, part: Floats, geometry: Geometry) -> Floats:
-    """How many deviations the low end lies above <z, w>, from a table over artanh r."""
+    """Low end of an inner product: how many deviations above <z, w> it lies, from a table over artanh r."""
     return between(partial(_table, tail), np.clip(turn, TURNS[0], TURNS[-1]), part, geometry)
 
 
 def between(table: Callable[[int, float], Floats], turn: Floats, part: Floats, geometry: Geometry) -> Floats:
-    """Tables over TURNS, made for the columns and the d that stands for the true one, read between their nodes."""
+    """Interpolation in tables of the ends of inner products and cosines.
+
+    Tables over TURNS, made for the columns and the d that stands for the true one, read between their nodes.
+    """
     k = geometry.dim_out
     if geometry.family != "orthonormal":
         return np.asarray(np.interp(turn, TURNS, table(k, math.inf)))
@@ -180,7 +188,10 @@ def between(table: Callable[[int, float], Floats], turn: Floats, part: Floats, g
 
 @lru_cache(maxsize=512)
 def _table(tail: float, k: int, dim_in: float) -> Floats:
-    """Solves Pr[(r + sqrt(1 - r^2) sqrt(1 - S) Y) / L <= end] = tail by bisection, at all TURNS at once."""
+    """Low ends of inner products over projections, tabulated.
+
+    Solves Pr[(r + sqrt(1 - r^2) sqrt(1 - S) Y) / L <= end] = tail by bisection, at all TURNS at once.
+    """
     stretch, left = _stretches(k, dim_in)
     r, across, freedom = np.tanh(TURNS)[:, None], 1 / np.cosh(TURNS)[:, None], max(k - 1, 1)
     unit = np.sqrt((1 + r * r) / k)
@@ -195,7 +206,7 @@ def _table(tail: float, k: int, dim_in: float) -> Floats:
 
 
 def _stretches(k: int, dim_in: float) -> Ends:
-    """Quantiles of L at _NODES, with the sqrt(1 - S) that belong to them."""
+    """Quantiles at _NODES of L in an inner product's fiducial law, with the sqrt(1 - S) that belong to them."""
     if math.isinf(dim_in):
         return gamma_quantiles(k / 2, _NODES) / (k / 2), np.ones_like(_NODES)
     share, rest = beta_quantiles(k, dim_in, _NODES)
@@ -206,7 +217,7 @@ def _stretches(k: int, dim_in: float) -> Ends:
 
 
 def _outer(tail: float, pair: Gram, law: SketchLaw) -> Ends:
-    """Cautious ends at tails too small to simulate, for noise of scale 1.
+    """Cautious ends of inner products at tails too small to simulate, for noise of scale 1.
 
     The rule; under Laplace noise at least what single entries can do; under Gaussian noise alone by polarisation. Where
     neither is exact, for orthonormal P with noise and by polarisation near 0, at a third of the tail (simulated).
@@ -220,8 +231,9 @@ def _outer(tail: float, pair: Gram, law: SketchLaw) -> Ends:
 
 
 def _both(tail: float, pair: Gram, law: SketchLaw) -> Ends:
-    """For orthonormal P the rule, and at least the arms of projection alone and noise alone, added in squares.
+    """Cautious ends of inner products over an orthonormal projection with noise.
 
+    For orthonormal P the rule, and at least the arms of projection alone and noise alone, added in squares.
     The matrix beta that stands for both in the rule is bounded, and noise is not.
     """
     low, high = rule(tail, pair, law)
@@ -231,8 +243,9 @@ def _both(tail: float, pair: Gram, law: SketchLaw) -> Ends:
 
 
 def _polarised(tail: float, pair: Gram, law: SketchLaw) -> Ends:
-    """4t = ||x + y||^2 - ||x - y||^2, whose estimates are independent under Gaussian noise.
+    """Interval of an inner product by polarisation, as a difference of two squared lengths.
 
+    4t = ||x + y||^2 - ||x - y||^2, whose estimates are independent under Gaussian noise.
     Each has its own interval, and their arms add up as independent errors do (Zou and Donner 2008).
     """
     length, both = LengthLaw(law, 2), pair.squared_z + pair.squared_w
@@ -246,7 +259,10 @@ def _polarised(tail: float, pair: Gram, law: SketchLaw) -> Ends:
 
 
 def _reach_of_entries(tail: float, pair: Gram, law: SketchLaw) -> Floats:
-    """What Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0."""
+    """How far Laplace noise in single entries may move an inner product.
+
+    What Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0.
+    """
     noise, k = law.noise, law.geometry.dim_out
     if noise.kind == "gaussian":
         return np.zeros_like(pair.inner)

@@ -31,21 +31,21 @@ class NoiseLaw:
 
     @property
     def variance(self) -> float:
-        """Of one entry."""
+        """Second moment of the noise in one entry."""
         return self.scale**2
 
     @property
     def fourth(self) -> float:
-        """Var(n^2) / variance^2 of one entry n: 2 Gaussian, 5 Laplace."""
+        """Fourth moment of one entry n, as Var(n^2) / variance^2: 2 Gaussian, 5 Laplace."""
         return 5.0 if self.kind == "laplace" else 2.0
 
     @property
     def fourth_of_difference(self) -> float:
-        """Var((n - m)^2) / variance^2 of two independent entries: 8 Gaussian, 14 Laplace."""
+        """Fourth moment of n - m for independent entries, as Var((n - m)^2) / variance^2: 8 Gaussian, 14 Laplace."""
         return 2 * self.fourth + 4
 
     def tail(self, probability: Number, copies: int) -> Number:
-        """The value that n (one copy) or n - m (two) exceeds with this probability, at most 1/2."""
+        """Tail of the law with these moments: what n (one copy) or n - m (two) exceeds with this probability, <= 1/2."""
         if self.kind == "gaussian":
             return -self.scale * math.sqrt(copies) * scipy.special.ndtri(probability)
         b = self.scale / math.sqrt(2)
@@ -55,7 +55,7 @@ class NoiseLaw:
         return b * (-2 - scipy.special.lambertw(-4 * np.asarray(probability) * math.exp(-2), -1).real)
 
     def exceeding(self, value: Number, copies: int) -> Number:
-        """The probability that n (one copy) or n - m (two) exceeds a value, of either sign."""
+        """Tail of the law with these moments: probability that n (one copy) or n - m (two) exceeds a value of any sign."""
         if self.kind == "gaussian":
             return scipy.special.ndtr(-np.asarray(value) / (self.scale * math.sqrt(copies)))
         far = np.abs(value) * math.sqrt(2) / self.scale
@@ -63,7 +63,7 @@ class NoiseLaw:
         return np.where(np.asarray(value) < 0, 1 - tail, tail)
 
     def moment(self, power: int, copies: int) -> float:
-        """E n^power (one copy) or E (n - m)^power (two), for an even power."""
+        """Moment of any even power: E n^power (one copy) or E (n - m)^power (two)."""
         half = power // 2
         if copies > 1:
             terms = (
@@ -110,7 +110,7 @@ class Geometry:
 
     @property
     def coefficients(self) -> tuple[float, float, float]:
-        """(p, q, f) of the covariance above."""
+        """Second moments of the projection: (p, q, f) of the covariance above."""
         d, k = self.dim_in, self.dim_out
         if self.family in ("identity", "principal") or (self.family == "orthonormal" and d == k):
             return 0.0, 0.0, 0.0
@@ -120,18 +120,18 @@ class Geometry:
         return 1 / k, 0.0, -2 / k if self.family in ("rademacher", "sparse") else 0.0
 
     def stretch_variance(self, squared: Number, fourth: Number = 0.0) -> Number:
-        """Var ||vP||^2 for ||v||_2^2 = ``squared`` and ||v||_4^4 = ``fourth`` (left at 0: cautious)."""
+        """Variance Var ||vP||^2 for ||v||_2^2 = ``squared`` and ||v||_4^4 = ``fourth`` (left at 0: cautious)."""
         p, q, f = self.coefficients
         return (2 * p - q) * squared**2 + f * fourth
 
     def inner_variance(self, squared_x: Number, squared_y: Number, inner: Number, shared: Number = 0.0) -> Number:
-        """Var <xP, yP>, where ``shared`` = sum_i x_i^2 y_i^2 (left at 0: cautious)."""
+        """Variance Var <xP, yP>, where ``shared`` = sum_i x_i^2 y_i^2 (left at 0: cautious)."""
         p, q, f = self.coefficients
         return p * squared_x * squared_y + (p - q) * inner**2 + f * shared
 
     @property
     def covers(self) -> str:
-        """What makes estimates err, in plain words."""
+        """Which sources of error the variances cover, in plain words."""
         if self.family == "principal":
             return f"{NOISE_ONLY}; lengths are those within the published subspace, at most those of the whole records"
         if self.coefficients[0] == 0:
@@ -152,27 +152,27 @@ class SketchLaw:
 
     @property
     def bias(self) -> float:
-        """E||e||^2, what the noise adds to the squared length of a row."""
+        """Second moment E||e||^2, what the noise adds to the squared length of a row."""
         return self.geometry.dim_out * self.noise.variance
 
     @property
     def fixed(self) -> bool:
-        """Whether P is not random: nothing is, but the noise."""
+        """Whether the projection P adds no variance: nothing is random but the noise."""
         return self.geometry.coefficients[0] == 0
 
     @property
     def unit(self) -> "SketchLaw":
-        """The law of the same rows in units of the noise's scale."""
+        """The two sources of error, noise and projection, in units of the noise's scale."""
         return replace(self, noise=NoiseLaw(self.noise.kind, 1.0))
 
     @property
     def of_image(self) -> "SketchLaw":
-        """The law of z as a noisy image of xP itself: noise alone."""
+        """The law of z as a noisy image of xP itself: variances of noise alone, none of the projection."""
         k = self.geometry.dim_out
         return replace(self, geometry=Geometry("identity", k, k))
 
     def distance_variance(self, squared: Number, fourth: Number = 0.0) -> Number:
-        """Of the estimated squared distance between two released rows at true squared distance ``squared``.
+        """Variance of the estimated squared distance of two released rows at true squared distance ``squared``.
 
         Var||vP||^2 + 8 s^2 r^2 + {8 Gaussian, 14 Laplace} k s^4, s the noise's scale. (Dhaliwal, Claim 7, prints
         4 s^2 r^2 and 2k(7 s^4 - s^2): a slip.)
@@ -180,11 +180,11 @@ class SketchLaw:
         return self.length_variance(squared, 2, fourth)
 
     def norm_variance(self, squared: Number, fourth: Number = 0.0) -> Number:
-        """Of the estimated squared distance between a released row and a public one, such as 0: its squared norm."""
+        """Variance of the estimated squared norm of a released row: its distance to a public one, such as 0."""
         return self.length_variance(squared, 1, fourth)
 
     def length_variance(self, squared: Number, copies: int, fourth: Number = 0.0) -> Number:
-        """Of the estimate of a squared length under ``copies`` independent noises."""
+        """Variance of the estimate of a squared length under ``copies`` independent noises."""
         noise = self.noise
         own = noise.fourth if copies == 1 else noise.fourth_of_difference
         blur = 4 * copies * noise.variance * squared + own * self.geometry.dim_out * noise.variance**2
@@ -193,11 +193,17 @@ class SketchLaw:
     def inner_product_variance(
         self, squared_x: Number, squared_y: Number, inner: Number, shared: Number = 0.0
     ) -> Number:
-        """Of the estimated inner product of two released rows; ``shared`` as in ``Geometry.inner_variance``."""
+        """Variance of the estimated inner product of two released rows.
+
+        ``shared`` as in ``Geometry.inner_variance``.
+        """
         blur = self.noise.variance * (squared_x + squared_y) + self.geometry.dim_out * self.noise.variance**2
         return self.geometry.inner_variance(squared_x, squared_y, inner, shared) + blur
 
 
 def detectable(error_of_zero: Number, power: int = 1) -> Number:
-    """The least scale that is distinguishable from 0: its ``power`` is 1.96 standard errors at a truth of 0."""
+    """Least detectable scale, given the standard error at a truth of 0.
+
+    The least scale that is distinguishable from 0: its ``power`` is 1.96 standard errors at a truth of 0.
+    """
     return (_DETECTED * error_of_zero) ** (1 / power)

@@ -33,17 +33,17 @@ class Gram:
 
     @classmethod
     def of(cls, one: Floats, two: Floats) -> Self:
-        """Of rows, pairwise in step."""
+        """The Gram matrices of pairs of released rows, in step."""
         gram = (np.asarray(np.sum(a * b, axis=-1)) for a, b in ((one, one), (two, two), (one, two)))
         return cls(*gram, *(np.einsum("...i,...i->...", row * row, row * row) for row in (one, two)))
 
     @property
     def rows(self) -> tuple[Seen, Seen]:
-        """What was seen of z and of w alone."""
+        """The two rows z and w of a pair, each seen by itself."""
         return Seen(self.squared_z, np.asarray(self.fourth_z)), Seen(self.squared_w, np.asarray(self.fourth_w))
 
     def over(self, unit: float) -> Self:
-        """In other units of squared length."""
+        """The pair's Gram matrix in other units of squared length."""
         squares = (self.squared_z / unit, self.squared_w / unit, self.inner / unit)
         return type(self)(*squares, self.fourth_z / unit**2, self.fourth_w / unit**2)
 
@@ -55,7 +55,7 @@ class SimulatedPairs:
     products: Floats
 
     def pair(self, squared_x: float, squared_y: float, cosine: float) -> Gram:
-        """What would be released of rows with these squared lengths and this cosine."""
+        """Simulated law of a released pair of rows with these true squared lengths and this cosine."""
         x, y = math.sqrt(squared_x), math.sqrt(squared_y)
         one = np.array([x, 0.0, 1.0, 0.0])
         two = np.array([y * cosine, y * math.sqrt(max(1 - cosine**2, 0.0)), 0.0, 1.0])
@@ -84,7 +84,7 @@ def draws(kind: NoiseKind, geometry: Geometry) -> SimulatedPairs:
 
 
 def _images(geometry: Geometry, count: int, rng: np.random.Generator) -> Floats:
-    """Of two orthonormal rows, under ``count`` projections: shape (2, count, k)."""
+    """Simulated pair of images: two orthonormal rows under ``count`` projections, shape (2, count, k)."""
     d, k = geometry.dim_in, geometry.dim_out
     one, two = rng.normal(size=(2, count, k))
     fixed = geometry.coefficients[0] == 0

@@ -49,17 +49,20 @@ class Arms:
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """Of squared lengths that are simulated. Elsewhere the law depends, nearly, on one mean of the two alone."""
+        """Ratios of squared lengths at which arms are simulated.
+
+        Elsewhere the law depends, nearly, on one mean of the two alone.
+        """
         return (1.0, _UNEQUAL) if self.law.geometry.family == "orthonormal" and not self.law.fixed else (1.0,)
 
     def of(self, pair: Gram) -> Ends:
-        """The lower and the upper arm of the rule."""
+        """The lower and the upper arm of the rule's interval, before stretching."""
         low, high = self.rule(self.tail, pair, self.law)
         return pair.inner - low, high - pair.inner
 
 
 def stretched(pair: Gram, arms: Arms) -> Ends:
-    """The rule's interval with its arms stretched."""
+    """Prepivoted interval: the rule's interval of a released pair with its arms stretched."""
     table, (down, up) = _table(arms), arms.of(pair)
     at, angle, unequal = _place(pair, arms)
     low, high = (arm * _read(table, at, sign * angle, unequal) for arm, sign in ((down, 1), (up, -1)))
@@ -67,8 +70,9 @@ def stretched(pair: Gram, arms: Arms) -> Ends:
 
 
 def _place(pair: Gram, arms: Arms) -> tuple[Floats, Floats, Floats]:
-    """Coordinates of released pairs in a table: steps of the size, steps of the angle from 0, share of inequality.
+    """Coordinates of released pairs in a table of stretching factors.
 
+    Coordinates of released pairs in a table: steps of the size, steps of the angle from 0, share of inequality.
     Under noise alone the law depends on the mean of the squared lengths (under Gaussian noise exactly). Over
     projections the shorter row settles how much of the error is noise, which the harmonic mean follows.
     """
@@ -87,7 +91,7 @@ def _place(pair: Gram, arms: Arms) -> tuple[Floats, Floats, Floats]:
 
 
 def _read(table: Floats, at: Floats, angle: Floats, unequal: Floats) -> Floats:
-    """A table at these coordinates, linearly between its nodes."""
+    """Stretching factors of arms at these coordinates, linearly between the nodes of their table."""
     if table.size == 1:
         return np.asarray(table[0, 0])
     middle = (table.shape[2] - 1) / 2
@@ -96,7 +100,7 @@ def _read(table: Floats, at: Floats, angle: Floats, unequal: Floats) -> Floats:
 
 
 def bilinear(table: Floats, i: Floats, j: Floats) -> Floats:
-    """A table at places given in steps of its rows and columns."""
+    """Bilinear interpolation of tables, such as that of arms' factors, at places in steps of rows and columns."""
     a, b = (np.minimum(x.astype(np.int64), n - 2) for x, n in zip((i, j), table.shape, strict=True))
     flat, width, u, v = table.ravel(), table.shape[1], i - a, j - b
     at = a * width + b
@@ -109,7 +113,10 @@ def bilinear(table: Floats, i: Floats, j: Floats) -> Floats:
 
 @lru_cache(maxsize=128)
 def _table(arms: Arms) -> Floats:
-    """Factors of lower arms, by what is released. Those of upper arms are the same with the other sign."""
+    """Stretching factors of arms, tabulated.
+
+    Factors of lower arms, by what is released. Those of upper arms are the same with the other sign.
+    """
     cells = [_cell(arms, *truth) for truth in _truths(arms)]
     shape = (len(arms.ratios), _LENGTHS.size, _TURNS + 1)
     factors = luck = table = np.ones((1, 1, 1))
@@ -124,8 +131,9 @@ def _table(arms: Arms) -> Floats:
 
 
 def _luck(arms: Arms, needed: Floats) -> Floats:
-    """What the draws alone are off by: seen far away, where rules are exact, and shared by shorter lengths.
+    """What simulation's luck alone adds to the arms' stretching factors.
 
+    What the draws alone are off by: seen far away, where rules are exact, and shared by shorter lengths.
     Exact at every angle under noise alone; over projections at right angles and for parallel rows.
     """
     far, turns = np.log(needed[:, -1:]), np.arange(2 * _TURNS + 1)
@@ -136,7 +144,10 @@ def _luck(arms: Arms, needed: Floats) -> Floats:
 
 
 def _truths(arms: Arms) -> list[tuple[float, float, float]]:
-    """(squared length, squared length, cosine), of the same harmonic mean whatever their ratio."""
+    """Truths at which arms are simulated: pairs of squared lengths, and cosines.
+
+    (squared length, squared length, cosine), of the same harmonic mean whatever their ratio.
+    """
     means = _LENGTHS * arms.law.geometry.dim_out
     return [
         (mean * (1 + 1 / ratio) / 2, mean * (1 + ratio) / 2, float(cosine))
@@ -148,7 +159,10 @@ Cell: TypeAlias = tuple[Floats, Floats, tuple[Floats, Floats, Floats], bool]
 
 
 def _cell(arms: Arms, squared_x: float, squared_y: float, cosine: float) -> Cell:
-    """Simulated (estimate - truth) over lower arms, its negative over upper ones, places, whether both are alike."""
+    """Errors of simulated pairs in units of their arms, under one truth.
+
+    Simulated (estimate - truth) over lower arms, its negative over upper ones, places, whether both are alike.
+    """
     pair = draws(arms.law.noise.kind, arms.law.geometry).pair(squared_x, squared_y, cosine)
     truth = cosine * math.sqrt(squared_x * squared_y)
     down, up = arms.of(pair)
@@ -156,7 +170,7 @@ def _cell(arms: Arms, squared_x: float, squared_y: float, cosine: float) -> Cell
 
 
 def _needed(tail: float, cell: Cell, table: Floats) -> tuple[float, float]:
-    """By how much lower and upper arms are still to be stretched under one truth."""
+    """By how much lower and upper arms are still to be stretched under one simulated truth."""
     below, above, (at, angle, unequal), alike = cell
     below, above = below / _read(table, at, angle, unequal), above / _read(table, at, -angle, unequal)
     if alike:
@@ -166,7 +180,7 @@ def _needed(tail: float, cell: Cell, table: Floats) -> tuple[float, float]:
 
 
 def _by_release(arms: Arms, factors: Floats) -> Floats:
-    """The factors for lower ends, from those for truths at these ends."""
+    """Stretching factors of arms for lower ends, from those for truths at these ends."""
     size = _SIZES[:, None] * np.ones(_ANGLES.size) * arms.law.geometry.dim_out
     pair = Gram(size, size, size * _ANGLES)
     arm = arms.of(pair)[0]
@@ -182,8 +196,9 @@ def _by_release(arms: Arms, factors: Floats) -> Floats:
 
 
 def _truth_at(arms: Arms, pair: Gram, end: Floats) -> Ends:
-    """Where in the table of truths stands an inner product, with the length that goes with it given what is seen.
+    """Place of a true inner product among the simulated truths at which arms were stretched.
 
+    Where in the table of truths stands an inner product, with the length that goes with it given what is seen.
     Under noise alone: the length seen, less half of its regression on the error (the whole would be first order right,
     but lets lengths go astray when it is large). Over projections: the likeliest one for a Wishart matrix, which solves
     l^3 - s l^2 + (2 s r t - t^2) l - s t^2 = 0 (Newton from above).

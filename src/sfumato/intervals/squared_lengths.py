@@ -56,22 +56,22 @@ class LengthLaw:
 
     @property
     def noise(self) -> NoiseLaw:
-        """Of one draw."""
+        """The law of one draw of the noise under a squared length."""
         return self.rows.noise
 
     @property
     def geometry(self) -> Geometry:
-        """Of the projection."""
+        """The projection behind the estimated squared lengths."""
         return self.rows.geometry
 
     @property
     def entry_variance(self) -> float:
-        """Of the noise in one entry."""
+        """Variance of the noise in one entry of the image."""
         return self.copies * self.noise.variance
 
     @property
     def bias(self) -> float:
-        """E||e||^2, which the estimate subtracts."""
+        """E||e||^2, which the estimate of a squared length subtracts."""
         return self.geometry.dim_out * self.entry_variance
 
     def deviation(self, squared: Floats) -> Floats:
@@ -81,12 +81,12 @@ class LengthLaw:
 
     @property
     def of_image(self) -> "LengthLaw":
-        """The law of the estimate as one of ||vP||^2: noise alone."""
+        """The law of the estimate as one of the squared length ||vP||^2: noise alone."""
         return replace(self, rows=self.rows.of_image)
 
     @property
     def spread(self) -> float:
-        """The mean concentration of a uniform direction."""
+        """Mean concentration sum w_i^4 / (sum w_i^2)^2 of an image of uniform direction."""
         return 3 / (self.geometry.dim_out + 2)
 
     def quantiles(self, squared: Floats, tails: tuple[Floats, Floats], concentration: float) -> Ends:
@@ -105,13 +105,16 @@ class LengthLaw:
 
 
 def _place(lengths: Floats) -> Floats:
-    """Where a length stands on the axis of tables: logarithmic, but for the shortest."""
+    """Where a squared length stands on the axis of the tables: logarithmic, but for the shortest."""
     return np.asarray(np.log(lengths + _LENGTHS[1]))
 
 
 @lru_cache(maxsize=256)
 def _table(unit: LengthLaw, concentration: float) -> Floats:
-    """Standardised quantiles of the estimate under noise of scale 1: a row for each length, a column for each score."""
+    """Quantiles of estimated squared lengths, tabulated.
+
+    Standardised quantiles of the estimate under noise of scale 1: a row for each length, a column for each score.
+    """
     k = unit.geometry.dim_out
     rows = np.stack([_given_image(unit, k * length, concentration) for length in _LENGTHS])
     stretches = _stretches(unit.geometry)
@@ -122,7 +125,7 @@ def _table(unit: LengthLaw, concentration: float) -> Floats:
 
 
 def _given_image(unit: LengthLaw, squared: float, concentration: float) -> Floats:
-    """Quantiles of ||w + e||^2 for ||w||^2 = squared, standardised."""
+    """Quantiles of the squared length ||w + e||^2 for ||w||^2 = squared, standardised."""
     k = unit.geometry.dim_out
     cells = 1 << max(12, 17 - k.bit_length())  # the fewer squares, the less their rounding averages out
     deviation = float(unit.of_image.deviation(np.asarray(squared)))
@@ -137,8 +140,9 @@ def _given_image(unit: LengthLaw, squared: float, concentration: float) -> Float
 
 
 def _on_grid(unit: LengthLaw, centre: float, step: float, cells: range) -> Floats:
-    """The law of (centre + e)^2, each value shared between its two neighbours on the grid so that the mean is kept.
+    """The law of one entry's square (centre + e)^2 on a grid, of which squared lengths are summed.
 
+    The law of (centre + e)^2, each value shared between its two neighbours on the grid so that the mean is kept.
     A cell's share follows from the integrals of the upper tail over the intervals beside it (Gauss, two points; over
     the root, in which the tail is smooth).
     """
@@ -152,7 +156,10 @@ def _on_grid(unit: LengthLaw, centre: float, step: float, cells: range) -> Float
 
 
 def _standardised(masses: Floats) -> Floats:
-    """Quantiles of a law on a grid, at _SCORES, by its own mean and deviation, which the grid widens a little."""
+    """Standardised quantiles of an estimated squared length, from its law on a grid.
+
+    Quantiles of a law on a grid, at _SCORES, by its own mean and deviation, which the grid widens a little.
+    """
     cells = np.arange(len(masses))
     mean = np.sum(masses * cells)
     deviation = np.sqrt(np.sum(masses * (cells - mean) ** 2))
@@ -164,7 +171,7 @@ def _standardised(masses: Floats) -> Floats:
 
 
 def _shares(k: int, concentration: float) -> list[tuple[float, int]]:
-    """Shares of ||w||^2 in k entries, with how many have each: some equal, one smaller, the rest 0.
+    """Shares of the squared length ||w||^2 in k entries, with how many have each: some equal, one smaller, the rest 0.
 
     j p + q = 1 and j p^2 + q^2 = concentration, q <= p.
     """
@@ -179,7 +186,7 @@ def _shares(k: int, concentration: float) -> list[tuple[float, int]]:
 
 
 def _stretches(geometry: Geometry) -> Floats | None:
-    """Quantiles of ||vP||^2 / ||v||^2 at _NODES; None if it is always 1."""
+    """Quantiles of the stretch ||vP||^2 / ||v||^2 of squared lengths at _NODES; None if it is always 1."""
     variance = geometry.stretch_variance(1.0, 1 / geometry.dim_in)
     if variance <= 0:
         return None
@@ -191,21 +198,27 @@ def _stretches(geometry: Geometry) -> Floats | None:
 
 
 def gamma_quantiles(shape: float, scores: Floats) -> Floats:
-    """Of the gamma law of this shape, at normal quantiles; accurate in both tails."""
+    """Quantiles of a gamma law, which squared lengths follow under Gaussian projection.
+
+    Of this shape, at normal quantiles; accurate in both tails.
+    """
     tail = scipy.special.ndtr(-np.abs(scores))
     upper, lower = scipy.special.gammainccinv(shape, tail), scipy.special.gammaincinv(shape, tail)
     return np.asarray(np.where(scores > 0, upper, lower))
 
 
 def beta_quantiles(dim_out: int, dim_in: float, scores: Floats) -> Ends:
-    """Of the share of a squared length that k of d coordinates have, Beta(k/2, (d - k)/2), and of the rest."""
+    """Quantiles of the share of a squared length in k of d coordinates, Beta(k/2, (d - k)/2), and of the rest."""
     a, b, tail, upper = dim_out / 2, (dim_in - dim_out) / 2, scipy.special.ndtr(-np.abs(scores)), scores > 0
     small, large = scipy.special.betaincinv(a, b, tail), scipy.special.betaincinv(b, a, tail)
     return np.where(upper, 1 - large, small), np.where(upper, large, 1 - small)
 
 
 def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) -> Floats:
-    """Standardised quantiles at one length, from the rows for given images, averaged over the stretches."""
+    """Quantiles of an estimated squared length, averaged over projections.
+
+    Standardised quantiles at one length, from the rows for given images, averaged over the stretches.
+    """
     images = squared * stretches
     place = scipy.interpolate.make_interp_spline(_place(_LENGTHS), rows, k=1)
     within = np.minimum(_place(images / unit.geometry.dim_out), _place(_LENGTHS)[-1])
@@ -225,7 +238,10 @@ def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) 
 
 
 def _rising(scores: Floats, points: Floats) -> tuple[Floats, Floats]:
-    """The part of a distribution function between 0 and 1, made to rise where rounding lets it fall."""
+    """The distribution function of an estimated squared length, made monotone.
+
+    The part of a distribution function between 0 and 1, made to rise where rounding lets it fall.
+    """
     inside = np.isfinite(scores)
     return np.maximum.accumulate(scores[inside]), points[inside]
 
@@ -242,7 +258,7 @@ class Seen:
 
     @classmethod
     def of(cls, image: Floats) -> "Seen":
-        """Of images, one in each row."""
+        """Squared lengths, and sums of fourth powers, of images, one in each row."""
         squared = image * image
         return cls(np.asarray(np.sum(squared, axis=-1)), np.einsum("...i,...i->...", squared, squared))
 
@@ -280,7 +296,7 @@ def _belt(tail: float, value: Floats, law: LengthLaw, concentration: float) -> E
 
 
 def _of_images(tail: float, seen: Seen, law: LengthLaw) -> Ends:
-    """Bounds of ||vP||^2, under noise alone, with the concentration of vP that was seen.
+    """Bounds of the squared length ||vP||^2, under noise alone, with the concentration of vP that was seen.
 
     Between the concentrations tabulated the ends are interpolated in the square root, which errs outwards.
     """
@@ -330,8 +346,9 @@ def concentration_of(seen: Seen, law: LengthLaw) -> tuple[Floats, Floats]:
 
 
 def _widened(tail: float, seen: Seen, law: LengthLaw, ends: Ends) -> Ends:
-    """The bounds for a sparse projection, made to allow for a v of few columns where the image looks like one.
+    """Bounds of squared lengths under a sparse projection, widened where few columns may have fallen together.
 
+    The bounds for a sparse projection, made to allow for a v of few columns where the image looks like one.
     An image of n entries comes from n columns or more. For each number of equal columns the law of ||vP||^2 is known;
     half of each tail goes to it and half to the noise. At 95% the image must look concentrated beyond doubt, so that
     spread rows keep their level; at smaller tails it need only be possible.
@@ -351,8 +368,9 @@ def _widened(tail: float, seen: Seen, law: LengthLaw, ends: Ends) -> Ends:
 
 @lru_cache(maxsize=256)
 def _collisions(k: int, dim_in: int, tail: float) -> Ends:
-    """Quantiles of ||vP||^2 / ||v||^2, the worst for m or more equal columns, indexed by m - 1.
+    """Quantiles of squared lengths under a sparse projection in which columns collide.
 
+    Quantiles of ||vP||^2 / ||v||^2, the worst for m or more equal columns, indexed by m - 1.
     Up to about sqrt(2k) columns, when one collision is expected; beyond, collisions add up to the spread law. Images
     that vanish are left out.
     """
@@ -366,8 +384,9 @@ def _collisions(k: int, dim_in: int, tail: float) -> Ends:
 
 
 def _collision_laws(k: int, columns: int) -> list[Floats]:
-    """Exact laws of ||vP||^2 for v of 1, 2, ... ones under one sign per row: the probabilities of 0, 1, 2, ...
+    """Laws of squared lengths under a sparse projection in which columns collide.
 
+    Exact laws of ||vP||^2 for v of 1, 2, ... ones under one sign per row: the probabilities of 0, 1, 2, ...
     Each column falls into one of k cells with a sign. So the law for m columns is m! times the coefficient of t^m in
     A(t)^k, A = sum_i (t/k)^i / i! E z^(sum of i signs)^2, by the recurrence for powers of series; no term is negative.
     """
