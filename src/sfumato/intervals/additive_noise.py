@@ -63,6 +63,7 @@ def _belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:
     """Neyman's confidence belt under additive noise.
 
     All truths under which the value seen is not among the extreme ones.
+
     A truth t accepts values from t - down(t) to t + up(t), which are missed with probability 2 * tail * share(t) below
     and 2 * tail * (1 - share(t)) above. The share is a half in the middle of the range, next to nothing at 0 (a value
     below 0 says nothing against 0, and an interval cut at 0 would otherwise cover too often) and nearly all at the

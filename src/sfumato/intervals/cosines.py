@@ -74,6 +74,7 @@ def _shares(tail: float, pair: Gram, law: LengthLaw) -> Triple:
     """Logarithm of s, by which noise shrinks a cosine, with its interval.
 
     The log of s, and how far below and above it the ends of its interval are.
+
     What Laplace noise adds to the variance of a length moves r and s by the same draw. Together it moves rho / s by its
     part of the length without noise; what the intervals of rho (none of it, over projections) and s leave is added. The
     low end of a length near 0 misses with nearly all of 2 * tail (``squared_lengths``). There c is missed if that end
@@ -137,6 +138,7 @@ def _spread(pair: Gram, law: LengthLaw) -> Floats:
     """Concentration of the noise in a sample cosine r, a weighted sum of its entries.
 
     The concentration of the weights with which r is a sum of noises: of e those of w over ||z||, of f the others.
+
     That of a row is 3 / (k + 2) for a random direction, and more where fourth powers show that it lies in few entries.
     """
     k, spread = law.geometry.dim_out, np.zeros_like(pair.inner)
@@ -151,6 +153,7 @@ def _of_parallel_rows(tail: float, pair: Gram, law: LengthLaw) -> Floats:
     """Second-order term of a cosine's interval, for nearly parallel rows.
 
     What the second order may add, which is all there is where c = 1 or -1: 1 - |r| is then (1/A + 1/B) ||n||^2 / 2.
+
     n is noise across the rows; its squared length may exceed the mean, which s accounts for, by its quantile.
     """
     none = np.zeros(1)
@@ -160,9 +163,8 @@ def _of_parallel_rows(tail: float, pair: Gram, law: LengthLaw) -> Floats:
 
 
 def _part(r: Floats, pair: Gram, geometry: Geometry) -> Floats:
-    """Share of an orthonormal projection in the variance of a sample cosine r, as a dimension.
+    """d/D for the D of the matrix beta whose sample cosine varies as r does.
 
-    d/D for the D of a matrix beta that varies as r does.
     r varies with what each row has across the other, of which (s^2 - r^2) / (1 - r^2) is projected and the rest noise.
     """
     if geometry.family != "orthonormal":

@@ -83,6 +83,7 @@ def _under_noise(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """Interval of the inner product t under noise alone, from T = <z, w>.
 
     Var T = s^2 (E A + E B) - k s^4; where A + B is less than the noise's, the variance taken falls as its square.
+
     That keeps it positive and, for rows lost in the noise, free of bias to first order. At small tails, which are not
     stretched, the outer end lies further by s^4 t (score^2 + 1) / Var T, which Cov(T, A + B) = 4 s^2 t and the third
     cumulant 6 s^4 t, under either noise, call for.
@@ -120,6 +121,7 @@ def laplace_scores(tail: float) -> Callable[[Floats], Floats]:
     """Quantiles of the error of an inner product under Laplace noise, a weighted sum of its draws.
 
     Quantiles of weighted sums of Laplace noise, in standard deviations, by the concentration of the weights.
+
     Known for 1 and 1/2 (one term, two equal ones) and 0 (normal), quadratic between.
     """
     unit = NoiseLaw("laplace", 1.0)
@@ -234,6 +236,7 @@ def _both(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """Cautious ends of inner products over an orthonormal projection with noise.
 
     For orthonormal P the rule, and at least the arms of projection alone and noise alone, added in squares.
+
     The matrix beta that stands for both in the rule is bounded, and noise is not.
     """
     low, high = rule(tail, pair, law)
@@ -246,6 +249,7 @@ def _polarised(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """Interval of an inner product by polarisation, as a difference of two squared lengths.
 
     4t = ||x + y||^2 - ||x - y||^2, whose estimates are independent under Gaussian noise.
+
     Each has its own interval, and their arms add up as independent errors do (Zou and Donner 2008).
     """
     length, both = LengthLaw(law, 2), pair.squared_z + pair.squared_w

@@ -45,7 +45,7 @@ class NoiseLaw:
         return 2 * self.fourth + 4
 
     def tail(self, probability: Number, copies: int) -> Number:
-        """Tail of the law with these moments: what n (one copy) or n - m (two) exceeds with this probability, <= 1/2."""
+        """Tail of the law with these moments: what n (one copy) or n - m (two) exceeds with a probability <= 1/2."""
         if self.kind == "gaussian":
             return -self.scale * math.sqrt(copies) * scipy.special.ndtri(probability)
         b = self.scale / math.sqrt(2)
@@ -55,7 +55,7 @@ class NoiseLaw:
         return b * (-2 - scipy.special.lambertw(-4 * np.asarray(probability) * math.exp(-2), -1).real)
 
     def exceeding(self, value: Number, copies: int) -> Number:
-        """Tail of the law with these moments: probability that n (one copy) or n - m (two) exceeds a value of any sign."""
+        """Tail of the law with these moments: Pr[n (one copy) or n - m (two) exceeds a value, of either sign]."""
         if self.kind == "gaussian":
             return scipy.special.ndtr(-np.asarray(value) / (self.scale * math.sqrt(copies)))
         far = np.abs(value) * math.sqrt(2) / self.scale

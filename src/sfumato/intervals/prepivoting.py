@@ -73,6 +73,7 @@ def _place(pair: Gram, arms: Arms) -> tuple[Floats, Floats, Floats]:
     """Coordinates of released pairs in a table of stretching factors.
 
     Coordinates of released pairs in a table: steps of the size, steps of the angle from 0, share of inequality.
+
     Under noise alone the law depends on the mean of the squared lengths (under Gaussian noise exactly). Over
     projections the shorter row settles how much of the error is noise, which the harmonic mean follows.
     """
@@ -134,6 +135,7 @@ def _luck(arms: Arms, needed: Floats) -> Floats:
     """What simulation's luck alone adds to the arms' stretching factors.
 
     What the draws alone are off by: seen far away, where rules are exact, and shared by shorter lengths.
+
     Exact at every angle under noise alone; over projections at right angles and for parallel rows.
     """
     far, turns = np.log(needed[:, -1:]), np.arange(2 * _TURNS + 1)
@@ -199,6 +201,7 @@ def _truth_at(arms: Arms, pair: Gram, end: Floats) -> Ends:
     """Place of a true inner product among the simulated truths at which arms were stretched.
 
     Where in the table of truths stands an inner product, with the length that goes with it given what is seen.
+
     Under noise alone: the length seen, less half of its regression on the error (the whole would be first order right,
     but lets lengths go astray when it is large). Over projections: the likeliest one for a Wishart matrix, which solves
     l^3 - s l^2 + (2 s r t - t^2) l - s t^2 = 0 (Newton from above).

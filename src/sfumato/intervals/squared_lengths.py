@@ -143,6 +143,7 @@ def _on_grid(unit: LengthLaw, centre: float, step: float, cells: range) -> Float
     """The law of one entry's square (centre + e)^2 on a grid, of which squared lengths are summed.
 
     The law of (centre + e)^2, each value shared between its two neighbours on the grid so that the mean is kept.
+
     A cell's share follows from the integrals of the upper tail over the intervals beside it (Gauss, two points; over
     the root, in which the tail is smooth).
     """
@@ -349,6 +350,7 @@ def _widened(tail: float, seen: Seen, law: LengthLaw, ends: Ends) -> Ends:
     """Bounds of squared lengths under a sparse projection, widened where few columns may have fallen together.
 
     The bounds for a sparse projection, made to allow for a v of few columns where the image looks like one.
+
     An image of n entries comes from n columns or more. For each number of equal columns the law of ||vP||^2 is known;
     half of each tail goes to it and half to the noise. At 95% the image must look concentrated beyond doubt, so that
     spread rows keep their level; at smaller tails it need only be possible.
@@ -371,6 +373,7 @@ def _collisions(k: int, dim_in: int, tail: float) -> Ends:
     """Quantiles of squared lengths under a sparse projection in which columns collide.
 
     Quantiles of ||vP||^2 / ||v||^2, the worst for m or more equal columns, indexed by m - 1.
+
     Up to about sqrt(2k) columns, when one collision is expected; beyond, collisions add up to the spread law. Images
     that vanish are left out.
     """
@@ -387,6 +390,7 @@ def _collision_laws(k: int, columns: int) -> list[Floats]:
     """Laws of squared lengths under a sparse projection in which columns collide.
 
     Exact laws of ||vP||^2 for v of 1, 2, ... ones under one sign per row: the probabilities of 0, 1, 2, ...
+
     Each column falls into one of k cells with a sign. So the law for m columns is m! times the coefficient of t^m in
     A(t)^k, A = sum_i (t/k)^i / i! E z^(sum of i signs)^2, by the recurrence for powers of series; no term is negative.
     """
