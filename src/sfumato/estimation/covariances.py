@@ -38,7 +38,10 @@ _COUNT_SHARE = 0.1  # of what an interval may miss, where the number of records 
 
 @lru_cache(maxsize=16)
 def kept(dim: int, *, centred: bool, counted: bool) -> Bools:
-    """Which numbers of the triangle of (x, c)(x, c)^T are published: sums if centred, the number of rows if counted."""
+    """Which numbers of a second moment, the triangle of (x, c)(x, c)^T, are published.
+
+    Which numbers of the triangle of (x, c)(x, c)^T are published: sums if centred, the number of rows if counted.
+    """
     above = np.triu_indices(dim + 1, 1)[1] < dim
     mask = np.concatenate([np.append(np.ones(dim, bool), counted), centred | above])
     mask.setflags(write=False)
@@ -46,7 +49,7 @@ def kept(dim: int, *, centred: bool, counted: bool) -> Bools:
 
 
 def square(triangle: Floats, dim: int) -> Floats:
-    """A symmetric matrix from its diagonal, followed by what lies above it, row by row."""
+    """A symmetric second moment from its triangle: the diagonal, followed by what lies above it, row by row."""
     above = np.zeros((dim, dim))
     above[np.triu_indices(dim, 1)] = triangle[dim:]
     return np.asarray(above + above.T + np.diag(triangle[:dim]))
@@ -54,7 +57,7 @@ def square(triangle: Floats, dim: int) -> Floats:
 
 @lru_cache(maxsize=2)
 def places(dim: int) -> NDArray[np.intp]:
-    """Rows and columns of the numbers of a triangle: the diagonal, then what lies above it."""
+    """Rows and columns of the numbers in the triangle of a second moment: the diagonal, then what lies above it."""
     found = np.concatenate([np.diag_indices(dim), np.triu_indices(dim, 1)], axis=1)
     found.setflags(write=False)
     return found
@@ -83,12 +86,12 @@ class Noisy:
 
     @cached_property
     def published(self) -> Bools:
-        """Which numbers of the triangle there are."""
+        """Which numbers of the triangle of the second moment are published."""
         return kept(self.dim, centred=self.centred, counted=self.public_records is None)
 
     @cached_property
     def matrix(self) -> Floats:
-        """The published numbers as a symmetric matrix with the anchor last; 0 where nothing is published."""
+        """The noisy second moment: published numbers as a symmetric matrix with the anchor last; 0 where there is none."""
         return self._square(self.values)
 
     def _square(self, values: Floats) -> Floats:
@@ -98,19 +101,19 @@ class Noisy:
 
     @property
     def records(self) -> float:
-        """The number of rows: public, or an unbiased estimate, but at least 1."""
+        """The number of rows behind the covariance: public, or an unbiased estimate, but at least 1."""
         if self.public_records is not None:
             return float(self.public_records)
         return max(float(self.matrix[-1, -1]) / self.anchor**2, 1.0)
 
     @property
     def mean(self) -> Floats:
-        """Of the rows, about the public centre; 0 where no sums are published."""
+        """Mean of the rows about the public centre; 0 where no sums are published."""
         return np.asarray(self.matrix[:-1, -1] / self.anchor / self.records)
 
     @property
     def _sum_variance(self) -> float:
-        """Of the noise on each sum."""
+        """Variance of the noise on each sum of a column."""
         return self.law.variance / self.anchor**2 / (2 if self.law.kind == "gaussian" else 1) * self.centred
 
     def covariance(self) -> Floats:
@@ -139,11 +142,11 @@ class Noisy:
         return math.sqrt(variance) / self.records, max(alike, 1.0)
 
     def quantile(self, tail: float, alike: float) -> float:
-        """How many standard errors are exceeded with this probability."""
+        """Quantile of the error of a covariance's form, in standard errors, exceeded with this probability."""
         return laplace_sum_tail(tail, alike) if self.law.kind == "laplace" else -float(scipy.special.ndtri(tail))
 
     def variance(self, direction: Floats, most: float) -> Estimate:
-        """Of the rows along a direction, in [0, most]."""
+        """Variance of the rows along a direction, in [0, most]."""
         value = float(direction @ self.covariance() @ direction)
         error, alike = self.form(direction, direction, value)
 
@@ -155,7 +158,7 @@ class Noisy:
         return Estimate(value, error, NOISE_ONLY, bounds)
 
     def eigenvalue_bounds(self, values: Floats, tail: float) -> Ends:
-        """Bounds on all eigenvalues at once: none is off by more than the norm of the error (Weyl).
+        """Bounds on all eigenvalues of the covariance at once: none is off by more than the norm of the error (Weyl).
 
         The norm's quantile is an order statistic of simulated errors. Exact where the error's law is known: for second
         moments with a public number of rows; otherwise the mean and the covariance found stand in for the true ones.
@@ -183,7 +186,9 @@ class Noisy:
 
 
 def _simulations(missed: float, dim: int) -> int:
-    """How many draws of a law make an order statistic a bound that is missed this often, and no wild one.
+    """How many simulated covariances make an order statistic of their errors a sound bound.
+
+    How many draws of a law make an order statistic a bound that is missed this often, and no wild one.
 
     Over the draws, that is: they are the same for every release, and with m beyond the bound the share that it misses
     is off by about 1 / sqrt(m) of itself.
@@ -192,18 +197,24 @@ def _simulations(missed: float, dim: int) -> int:
 
 
 def _place(missed: float, count: int) -> int:
-    """Which order statistic: a further draw exceeds it with at most this probability, all being exchangeable."""
+    """Which order statistic of simulated covariances' errors is the bound.
+
+    Which order statistic: a further draw exceeds it with at most this probability, all being exchangeable.
+    """
     return min(math.ceil((1 - missed) * (count + 1) * (1 - 1e-12)), count) - 1
 
 
 def before_rounding(ends: tuple[Number, Number], moved: float, most: float) -> Ends:
-    """Bounds on mean squares in [0, most] of rows whose rounding moved their roots by at most ``moved``."""
+    """Bounds on variances of the original rows, from those of rows that were rounded.
+
+    Bounds on mean squares in [0, most] of rows whose rounding moved their roots by at most ``moved``.
+    """
     low, high = (np.sqrt(np.maximum(end, 0.0)) for end in ends)
     return np.minimum(np.maximum(low - moved, 0.0) ** 2, most), np.minimum((high + moved) ** 2, most)
 
 
 def _norm(matrix: Floats) -> float:
-    """The largest absolute eigenvalue."""
+    """The norm of a covariance's error: its largest absolute eigenvalue."""
     if len(matrix) <= _DENSE:
         return float(np.abs(np.linalg.eigvalsh(matrix)).max())
     start = np.random.default_rng(0).standard_normal(len(matrix))
@@ -212,7 +223,9 @@ def _norm(matrix: Floats) -> float:
 
 
 def laplace_sum_tail(probability: float, alike: float) -> float:
-    """The value that a sum of ``alike`` equal Laplace draws, scaled to variance 1, exceeds with this probability.
+    """Quantile of a covariance's error under Laplace noise, a sum of equal draws.
+
+    The value that a sum of ``alike`` equal Laplace draws, scaled to variance 1, exceeds with this probability.
 
     Such a sum is sqrt(W / alike) Z with W of the gamma law of shape ``alike`` and Z standard normal. An uneven sum of
     Laplace draws is taken for the even one of the same variance and kurtosis: exact if all weights that matter are
@@ -249,21 +262,24 @@ class Sketched:
 
     @property
     def records(self) -> float:
-        """The number of records: public, or an estimate, but at least 1."""
+        """The number of records behind the covariance: public, or an estimate, but at least 1."""
         return max(self.count[0], 1.0)
 
     @property
     def draws(self) -> int:
-        """How many rows were drawn."""
+        """How many Gaussian rows were drawn for the sketch of the covariance."""
         return len(self.rows)
 
     @cached_property
     def ridged(self) -> Floats:
-        """An unbiased estimate of S + ridge I; never negative."""
+        """An unbiased estimate of the scatter S + ridge I; never negative."""
         return np.asarray(self.rows.T @ self.rows / self.draws)
 
     def covariance(self) -> Floats:
-        """S per record; the draws are unbiased for S, and negative eigenvalues can come from the ridge taken off."""
+        """The covariance S per record from draws that are unbiased for S.
+
+        S per record; the draws are unbiased for S, and negative eigenvalues can come from the ridge taken off.
+        """
         return np.asarray((self.ridged - self.ridge * np.eye(self.rows.shape[1])) / self.records)
 
     def form(self, left: Floats, right: Floats, value: float | None = None) -> tuple[float, float]:
@@ -276,12 +292,15 @@ class Sketched:
         return math.sqrt(variance) / self.records, math.inf
 
     def quantile(self, tail: float, alike: float) -> float:
-        """How many standard errors are exceeded with this probability: Student's, for the draws are few."""
+        """Quantile of the error of a covariance's form, in standard errors: Student's, for the draws are few."""
         del alike
         return -float(scipy.special.stdtrit(self.draws, tail))
 
     def variance(self, direction: Floats, most: float) -> Estimate:
-        """Of the records along a direction, in [0, most]; intervals are exact, since draws . direction is Gaussian."""
+        """Variance of the records along a direction, in [0, most].
+
+        Of the records along a direction, in [0, most]; intervals are exact, since draws . direction is Gaussian.
+        """
         squares = float(np.sum((self.rows @ direction) ** 2))
         ridge = self.ridge * float(direction @ direction)
         value = (squares / self.draws - ridge) / self.records
@@ -299,7 +318,7 @@ class Sketched:
         return low / largest, high / least
 
     def _count_bounds(self, tail: float) -> tuple[tuple[float, float], float]:
-        """Bounds on the number of records, and the tail that is left for other things to miss."""
+        """Bounds on the number of records, which divides the covariance, and the tail left for other things to miss."""
         law = self.count[1]
         if law is None:
             return (self.records, self.records), tail
@@ -307,7 +326,7 @@ class Sketched:
         return (max(self.count[0] - reach, 1.0), max(self.count[0] + reach, 1.0)), tail * (1 - _COUNT_SHARE)
 
     def eigenvalue_bounds(self, values: Floats, tail: float) -> Ends:
-        """Bounds on all eigenvalues at once.
+        """Bounds on all eigenvalues of the covariance at once.
 
         The ridged estimate is A W A with A^2 = S + ridge I and W a Wishart matrix over the number of draws, so each of
         its eigenvalues is that of S + ridge I times a number between those of W (Ostrowski), whose law is known:
@@ -326,7 +345,10 @@ class Sketched:
 
 
 def _extremes(rng: np.random.Generator, draws: int, dim: int) -> tuple[float, float]:
-    """The least and the largest eigenvalue of a Wishart matrix over its draws; by Bartlett's triangle if it has one."""
+    """Least and largest eigenvalue of a Wishart matrix over its draws, the error of a sketched covariance.
+
+    The least and the largest eigenvalue of a Wishart matrix over its draws; by Bartlett's triangle if it has one.
+    """
     if draws <= dim:
         return 0.0, float(np.linalg.norm(rng.standard_normal((draws, dim)), 2)) ** 2 / draws
     root = np.tril(rng.standard_normal((dim, dim)), -1) + np.diag(np.sqrt(rng.chisquare(draws - np.arange(dim))))
@@ -338,6 +360,9 @@ View: TypeAlias = Noisy | Sketched
 
 
 def nearest_semidefinite(matrix: Floats) -> Floats:
-    """The nearest matrix without negative eigenvalues, in the Frobenius norm. As an estimate no longer unbiased."""
+    """The covariance matrix without negative eigenvalues that is nearest in the Frobenius norm.
+
+    The nearest matrix without negative eigenvalues, in the Frobenius norm. As an estimate no longer unbiased.
+    """
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)

@@ -36,7 +36,9 @@ _MANY = 10.0  # flips, in effect, from which a sum of flips is compared with a n
 
 
 def ridge(ratio: float, vertices: int) -> float:
-    """The weight w of the complete graph that keeps v' S^-1 v <= ratio, v an edge: w = 2 / (ratio + 2/n), rounded up.
+    """The weight of the complete graph that a sketch of cuts mixes in as its ridge.
+
+    The weight w of the complete graph that keeps v' S^-1 v <= ratio, v an edge: w = 2 / (ratio + 2/n), rounded up.
 
     S has least eigenvalue w off the constant vectors and |v|^2 = 2 (1 - w/n), and 2 (1 - w/n) / w = ratio solves to
     that. Always below n.
@@ -45,22 +47,24 @@ def ridge(ratio: float, vertices: int) -> float:
 
 
 def mixed(form: Number, spread: Number, *, vertices: int, weight: float) -> Number:
-    """The form of the mixture (w/n) K_n + (1 - w/n) G, which is what a sketch shows."""
+    """The cut (a quadratic form) of the mixture (w/n) K_n + (1 - w/n) G, which is what a sketch of the graph shows."""
     return weight / vertices * spread + (1 - weight / vertices) * form
 
 
 def sketch_variance(form: Number, spread: Number, *, vertices: int, weight: float, rows: int) -> Number:
-    """Variance of a form estimated from a sketch of ``rows`` rows and ridge ``weight``; exact."""
+    """Variance of a cut estimated from a graph sketch of ``rows`` rows and ridge ``weight``; exact."""
     return 2 / rows * (mixed(form, spread, vertices=vertices, weight=weight) / (1 - weight / vertices)) ** 2
 
 
 def pair_variance(fourth: Number, noise_variance: float) -> Number:
-    """Variance of a form estimated from all pairs, each with independent noise of this variance; exact."""
+    """Variance of a cut summed over all pairs of vertices, each with independent noise of this variance; exact."""
     return noise_variance * fourth
 
 
 def response_noise(epsilon: float) -> float:
-    """The variance that randomized response adds to the estimate of one bit: p (1 - p) / (1 - 2p)^2; exact.
+    """Variance of the noise that randomized response puts on one pair of vertices, so on cuts.
+
+    The variance that randomized response adds to the estimate of one bit: p (1 - p) / (1 - 2p)^2; exact.
 
     With p = 1 / (1 + e^epsilon) it is 1 / (4 sinh^2(epsilon / 2)), whatever the bit.
     """
@@ -68,7 +72,7 @@ def response_noise(epsilon: float) -> float:
 
 
 def rounding_variance(form: Number, spread: Number, fourth: Number, width: Number) -> Number:
-    """The most that rounding weights to 0 or 1 at random can add to the variance of a form of this value.
+    """Variance that rounding edge weights to 0 or 1 at random can add to a cut of this value, at most.
 
     With c = (x_u - x_v)^2 <= width^2 it adds sum c^2 a (1 - a). That is at most sum c^2 / 4, and at most width^2 times
     sum c a (1 - a) <= form (1 - form / spread), as a (1 - a) is concave and sum c = spread. For a cut, all weights
@@ -79,7 +83,10 @@ def rounding_variance(form: Number, spread: Number, fourth: Number, width: Numbe
 
 
 def powers(vectors: Floats) -> tuple[Floats, Floats]:
-    """(spread, fourth) of each row of ``vectors``, which should be centred for accuracy."""
+    """(spread, fourth) of vectors whose cuts are asked: sums over pairs of vertices.
+
+    (spread, fourth) of each row of ``vectors``, which should be centred for accuracy.
+    """
     n = vectors.shape[-1]
     sums = [np.sum(vectors**k, axis=-1) for k in (1, 2, 3, 4)]
     spread = n * sums[1] - sums[0] ** 2
@@ -91,7 +98,7 @@ def powers(vectors: Floats) -> tuple[Floats, Floats]:
 
 
 def from_sketch(squared: Number, spread: Number, *, vertices: int, weight: float, rows: int) -> Estimate:
-    """Forms from their mean squares |Yx|^2 / r.
+    """Cuts, as quadratic forms, estimated from a graph sketch: from their mean squares |Yx|^2 / r.
 
     Error: unbiased over the Gaussian rows. Intervals are exact: they invert the chi-square law of the mean square, and
     are cut to [0, spread], where every form of weights in [0, 1] lies.
@@ -130,26 +137,29 @@ class PairNoise:
 
     @classmethod
     def laplace(cls, standard_deviation: float) -> "PairNoise":
-        """Laplace noise."""
+        """Laplace noise on every pair of vertices."""
         return cls(standard_deviation**2, kurtosis=3.0)
 
     @classmethod
     def gaussian(cls, standard_deviation: float) -> "PairNoise":
-        """Gaussian noise."""
+        """Gaussian noise on every pair of vertices."""
         return cls(standard_deviation**2)
 
     @classmethod
     def response(cls, epsilon: float, *, rounded: bool = False) -> "PairNoise":
-        """The noise of randomized response in the estimate of a bit or of a weight, (z - p) / (1 - 2p)."""
+        """Randomized response on pairs of vertices: its noise in the estimate (z - p) / (1 - 2p) of a bit or weight."""
         return cls(response_noise(epsilon), largest=1 / -math.expm1(-epsilon), rounded=rounded)
 
     @property
     def covers(self) -> str:
-        """The sources of the errors."""
+        """The sources of error in estimated cuts, in plain words."""
         return "noise on the pairs" + (", and the random rounding of their weights" if self.rounded else "")
 
     def quantile(self, concentration: Number) -> Quantile:
-        """``concentration``: the largest squared coefficient of a pair over the sum of all of them, 1 for one pair."""
+        """Interval ends of a cut in standard errors.
+
+        ``concentration``: the largest squared coefficient of a pair over the sum of all of them, 1 for one pair.
+        """
 
         def standard_errors(tail: float) -> Number:
             z = -float(scipy.special.ndtri(tail))
@@ -164,7 +174,9 @@ class PairNoise:
 
 
 def from_pairs(form: Number, spread: Number, fourth: Number, width: Number, noise: PairNoise) -> Estimate:
-    """Forms that were summed over noisy pairs; ``width`` is max x - min x, whose square is the largest coefficient.
+    """Cuts, as quadratic forms, estimated by summing over noisy pairs of vertices.
+
+    Forms that were summed over noisy pairs; ``width`` is max x - min x, whose square is the largest coefficient.
 
     Error: unbiased, and its variance does not depend on the graph, unless weights were rounded at random: then it is
     the largest that weights with this form can have. Intervals are cut to [0, spread].
@@ -174,14 +186,17 @@ def from_pairs(form: Number, spread: Number, fourth: Number, width: Number, nois
     quantile = noise.quantile(np.minimum(width**4 / safe, 1.0))
 
     def deviation(low: Floats, high: Floats) -> Floats:
-        """The largest standard deviation of the estimates of forms within these ends."""
+        """The largest standard deviation of the estimates of cuts within these ends."""
         variance = pair_variance(fourth, noise.variance)
         if noise.rounded:
             variance = variance + rounding_variance(_within(spread / 2, low, high), spread, fourth, width)
         return np.asarray(np.sqrt(variance))
 
     def bounds(tail: float) -> Ends:
-        """A truth t with |form - t| <= score * deviation(t, t) is within the first ends, so within the next, and on."""
+        """Interval of the cut, narrowed step by step.
+
+        A truth t with |form - t| <= score * deviation(t, t) is within the first ends, so within the next, and on.
+        """
         score, low, high = quantile(tail), np.zeros_like(spread), spread
         for _ in range(_NARROWINGS if noise.rounded else 1):
             reach = score * deviation(low, high)
@@ -193,7 +208,9 @@ def from_pairs(form: Number, spread: Number, fourth: Number, width: Number, nois
 
 
 def ratio(cut: Number, volume: Number, moments: tuple[Number, Number, Number], covers: str, law: Quantile) -> Estimate:
-    """A cut over a volume, in [0, 1], from unbiased estimates with (variance, covariance, variance) ``moments``.
+    """Ratio of a cut to a volume of the graph, with its interval.
+
+    A cut over a volume, in [0, 1], from unbiased estimates with (variance, covariance, variance) ``moments``.
 
     Error: by linearisation. Intervals are Fieller's: all of [0, 1] where the volume is indistinguishable from 0.
     """

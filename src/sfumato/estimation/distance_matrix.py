@@ -23,7 +23,7 @@ Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot co
 
 
 def one_value_squared(squares: Sequence[float], categories: Runs = ()) -> float:
-    """The most that one value adds to a squared distance, for columns of these squared widths.
+    """The most that one value adds to a squared distance in the matrix, for columns of these squared widths.
 
     A category that changes moves two of its one-hot columns. Whole numbers in, a whole number out.
     """
@@ -32,7 +32,7 @@ def one_value_squared(squares: Sequence[float], categories: Runs = ()) -> float:
 
 
 def diameter_squared(squares: Sequence[float], categories: Runs = ()) -> float:
-    """The largest squared distance between two rows within their bounds, for columns of these squared widths.
+    """Largest squared distance in the matrix of rows within their bounds, for columns of these squared widths.
 
     One category adds the squares of two of its columns, however many it has: two rows hold at most one value each.
     """
@@ -41,13 +41,15 @@ def diameter_squared(squares: Sequence[float], categories: Runs = ()) -> float:
 
 
 def _values(squares: Sequence[float], categories: Runs) -> tuple[list[float], list[float]]:
-    """What each column of its own, and each category, adds to a squared distance at most."""
+    """What each column of its own, and each category, adds to a squared distance in the matrix at most."""
     taken = {j for a, b in categories for j in range(a, b)}
     return [s for j, s in enumerate(squares) if j not in taken], [sum(sorted(squares[a:b])[-2:]) for a, b in categories]
 
 
 def clip_diameter(schema: Schema) -> float:
-    """How far apart two rows can be once each is clipped to the schema's norm C; infinite without a clip.
+    """Largest possible distance in the matrix of rows that are clipped to a norm.
+
+    How far apart two rows can be once each is clipped to the schema's norm C; infinite without a clip.
 
     2C, and sqrt(2) C if no column takes both signs: then <a, b> >= 0, so ||a - b||^2 <= ||a||^2 + ||b||^2. An l1 ball
     lies in the l2 ball of its radius.
@@ -60,7 +62,7 @@ def clip_diameter(schema: Schema) -> float:
 
 
 def widest_squared(schema: Schema) -> float:
-    """The largest squared distance between two rows of a schema, in weighted units."""
+    """Largest possible squared distance in the matrix of rows of a schema, in weighted units."""
     encoding = schema.encoding
     return min(diameter_squared((encoding.ranges**2).tolist(), encoding.categories), clip_diameter(schema) ** 2)
 
@@ -69,18 +71,21 @@ def widest_squared(schema: Schema) -> float:
 
 
 def pairs(rows: int) -> int:
-    """How many pairs there are of that many rows."""
+    """How many pairs of rows, so entries, the triangle of a distance matrix has."""
     return rows * (rows - 1) // 2
 
 
 def place(first: Integers, second: Integers, rows: int) -> Integers:
-    """Where the pairs of different rows stand in the triangle, in step; the order within a pair does not matter."""
+    """Where pairs of different rows stand in the triangle of a distance matrix.
+
+    Where the pairs of different rows stand in the triangle, in step; the order within a pair does not matter.
+    """
     i, j = np.minimum(first, second), np.maximum(first, second)
     return np.asarray(i * (2 * rows - i - 1) // 2 + j - i - 1)
 
 
 def square(triangle: Floats, rows: int) -> Floats:
-    """The symmetric matrix with zeros on its diagonal that has this strict upper triangle."""
+    """The whole distance matrix, symmetric with zeros on its diagonal, that has this strict upper triangle."""
     if triangle.shape != (pairs(rows),):
         raise ParameterError(f"the triangle of {rows} rows has {pairs(rows)} entries, got shape {triangle.shape}")
     matrix = np.zeros((rows, rows))
@@ -93,7 +98,7 @@ def square(triangle: Floats, rows: int) -> Floats:
 
 
 def between(points: Floats) -> Floats:
-    """The squared distances between all pairs of rows of a table of points."""
+    """The distance matrix of a table of points: squared distances between all pairs of its rows."""
     return _of_gram(points @ points.T)
 
 
@@ -105,13 +110,13 @@ def _of_gram(gram: Floats) -> Floats:
 
 
 def _centred(matrix: Floats) -> Floats:
-    """J A J with J = I - ee^T/n: rows and columns with their means taken away."""
+    """Double centring of a distance matrix, J A J with J = I - ee^T/n: rows and columns less their means."""
     means = matrix.mean(axis=0)
     return np.asarray(matrix - means - means[:, None] + means.mean())
 
 
 def points(matrix: Floats, rank: int) -> Floats:
-    """Points in ``rank`` dimensions, centred, whose squared distances come near the matrix: classical scaling.
+    """Points in ``rank`` dimensions, centred, whose distance matrix comes near the given one: classical scaling.
 
     The Gram matrix of centred points is -JDJ/2; its ``rank`` largest eigenvalues are kept, those below 0 become 0. For
     squared distances of points in at most that many dimensions the answer is exact, up to rotation.
@@ -170,7 +175,7 @@ def nearest_distances(matrix: Floats, *, tolerance: float = 1e-7, rounds: int = 
 
 
 def _in_cone(matrix: Floats) -> Floats:
-    """The projection of a symmetric matrix on K."""
+    """Projection of a symmetric matrix on the cone K, in which matrices of squared distances lie."""
     values, vectors = np.linalg.eigh(_centred(matrix))
     above = vectors[:, values > 0] * np.sqrt(values[values > 0])
     return np.asarray(matrix - above @ above.T)

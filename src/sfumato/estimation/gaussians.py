@@ -29,12 +29,12 @@ class Component:
     covariance: Floats
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """The Gaussian as JSON-able values."""
         return {"weight": self.weight, "mean": self.mean.tolist(), "covariance": self.covariance.tolist()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The inverse of ``to_dict``."""
+        """A Gaussian from JSON values: the inverse of ``to_dict``."""
         return cls(float(values["weight"]), np.array(values["mean"], float), np.array(values["covariance"], float))
 
 
@@ -81,7 +81,7 @@ class Fitting:
         return [self._component(float(w), mean, covariance, n) for w, n, (mean, covariance) in parts]
 
     def _moments(self, matrix: Floats, records: float) -> tuple[Floats, Floats]:
-        """Mean and covariance from a count, a sum and a second moment.
+        """Mean and covariance of a Gaussian from a noisy count, sum and second moment.
 
         The product of a noisy mean with itself is too large by the variance of its noise, which is added back.
         """
@@ -108,7 +108,9 @@ class Fitting:
 
 
 def repaired(noisy: Floats, *, noise_energy: float, shrink: Shrink, floor: float = 0.0, most: float = 1.0) -> Floats:
-    """A matrix with noise as a covariance: symmetric, positive semidefinite, with variances of at most ``most``.
+    """A noisy matrix as the covariance of a Gaussian.
+
+    A matrix with noise as a covariance: symmetric, positive semidefinite, with variances of at most ``most``.
 
     ``noise_energy`` is the expected squared Frobenius norm of the noise; eigenvalues below ``floor`` times the largest
     that the noise alone would have (``edge``) are raised to that. Cutting negative eigenvalues never leads away from
@@ -126,7 +128,9 @@ def repaired(noisy: Floats, *, noise_energy: float, shrink: Shrink, floor: float
 
 
 def shrunk(matrix: Floats, noise_energy: float) -> Floats:
-    """A symmetric matrix whose part that is not spherical is multiplied by (1 - noise_energy / its squared norm)+.
+    """Shrinkage of a Gaussian's noisy covariance towards the spherical one.
+
+    A symmetric matrix whose part that is not spherical is multiplied by (1 - noise_energy / its squared norm)+.
 
     That is what a Wiener filter would do: where all of it may be noise nothing of it is kept.
     """
@@ -136,12 +140,17 @@ def shrunk(matrix: Floats, noise_energy: float) -> Floats:
 
 
 def edge(dim: int, noise_energy: float) -> float:
-    """How large eigenvalues of noise alone are: 2 s sqrt(dim), s being its deviation off the diagonal (Wigner)."""
+    """How large eigenvalues of noise alone are in a Gaussian's covariance.
+
+    How large eigenvalues of noise alone are: 2 s sqrt(dim), s being its deviation off the diagonal (Wigner).
+    """
     return 2 * math.sqrt(noise_energy / dim)
 
 
 def spectrum(values: Floats, noise_energy: float) -> Floats:
-    """Eigenvalues freed of noise: those that noise may have made become one level, the others move towards it.
+    """Eigenvalues of a Gaussian's covariance freed of noise.
+
+    Eigenvalues freed of noise: those that noise may have made become one level, the others move towards it.
 
     About the level, x becomes sign(x) sqrt(x^2 - edge^2)+. In units of s sqrt(dim), an eigenvalue d > 1 that stands
     alone is seen as x = d + 1/d, along a direction of squared cosine 1 - 1/d^2 with its own; the least squared error is
@@ -158,12 +167,18 @@ def spectrum(values: Floats, noise_energy: float) -> Floats:
 
 
 def within_ball(mean: Floats) -> Floats:
-    """A mean of rows of length at most 1 has length at most 1."""
+    """The mean of a Gaussian of rows in the unit ball, put back into the ball.
+
+    A mean of rows of length at most 1 has length at most 1.
+    """
     return np.asarray(mean / max(1.0, float(np.linalg.norm(mean))))
 
 
 def shares(weights: Sequence[float], rows: int) -> NDArray[np.int64]:
-    """How many of the rows fall to each weight, by largest remainders; the same for all if no weight is positive."""
+    """How many rows each Gaussian of a mixture gets by its weight, by largest remainders.
+
+    How many of the rows fall to each weight, by largest remainders; the same for all if no weight is positive.
+    """
     check.whole(1, rows=rows)
     positive = np.maximum(np.asarray(weights, float), 0.0)
     positive = positive if positive.sum() > 0 else np.ones_like(positive)
@@ -174,7 +189,7 @@ def shares(weights: Sequence[float], rows: int) -> NDArray[np.int64]:
 
 
 def sample(components: Sequence[Component], rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64]]:
-    """Rows from a mixture, in random order, (rows, columns), and the component each came from."""
+    """Rows drawn from a mixture of Gaussians, in random order, (rows, columns), and the component each came from."""
     if len(components) == 1:
         return _normal(components[0], rows, rng), np.zeros(rows, np.int64)
     counts = shares([c.weight for c in components], rows)

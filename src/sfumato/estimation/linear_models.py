@@ -50,7 +50,7 @@ class Regression:
 
 
 def principal_components(view: View, k: int, most: float) -> PrincipalComponents:
-    """The k leading ones of the covariance as it is, not repaired."""
+    """The k leading principal components of the covariance as it is, not repaired."""
     covariance = view.covariance()
     check.whole(1, k=k)
     if k > len(covariance):
@@ -67,7 +67,10 @@ def principal_components(view: View, k: int, most: float) -> PrincipalComponents
 
 
 def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ridge: float) -> Estimate | None:
-    """Regression coefficients, times ``scaling``, with errors by the delta method; None without a positive matrix."""
+    """Least-squares regression coefficients, times ``scaling``.
+
+    Regression coefficients, times ``scaling``, with errors by the delta method; None without a positive matrix.
+    """
     features, target = columns
     covariance = view.covariance()
     inner = covariance[np.ix_(features, features)] + ridge * np.eye(len(features))
@@ -92,7 +95,10 @@ def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ri
 
 
 def _rounded(view: View, covariance: Floats, left: Floats, right: Floats) -> float:
-    """By how much rounding moved left^T covariance right at most: <Xl, Yr> - <X'l, Y'r> by Cauchy's inequality."""
+    """How much rounding of rows moved a regression's covariance form left^T covariance right at most.
+
+    By how much rounding moved left^T covariance right at most: <Xl, Yr> - <X'l, Y'r> by Cauchy's inequality.
+    """
     moved = [float(np.sum(np.abs(side) * view.rounding)) for side in (left, right)]
     length = [math.sqrt(max(float(side @ covariance @ side), 0.0)) for side in (left, right)]
     return moved[0] * length[1] + length[0] * moved[1] + moved[0] * moved[1]

@@ -48,7 +48,7 @@ class Denoised:
 
 
 def nearest(rows: ArrayLike, query: ArrayLike, k: int, noise: NoiseLaw, *, block: int = _BLOCK) -> NearestRows:
-    """The ``k`` rows nearest to each query, by distance in the sketch.
+    """The ``k`` nearest neighbours among the rows of each query, by distance in the sketch.
 
     ``query``: whole numbers are indices of released rows (a row is not its own neighbour); other numbers are public
     rows, already projected. One query gives one row of answers, many give an array. Memory is bounded by ``block``
@@ -79,7 +79,7 @@ def nearest(rows: ArrayLike, query: ArrayLike, k: int, noise: NoiseLaw, *, block
 
 
 def _closest(table: Floats, points: Floats, own: Integers | None, k: int, block: int) -> tuple[Integers, Floats]:
-    """Integers and raw squared distances of the k nearest rows of the table, gathered over blocks of it.
+    """Indices and raw squared distances of the k nearest neighbours in the table, gathered over blocks of it.
 
     Ranked by |r|^2 - 2 p.r, one product for each block; after the first, few are below the worst that is kept.
     """
@@ -104,7 +104,7 @@ def _closest(table: Floats, points: Floats, own: Integers | None, k: int, block:
 
 
 def _keep(squared: Floats, indices: Integers, found: tuple[Integers, Floats, Integers]) -> None:
-    """Let what was found (query, score, index) replace the worst of what is kept for each query, in place."""
+    """Nearest neighbours so far: found (query, score, index) replace the worst kept for each query, in place."""
     query, score, index = found
     touched, query = np.unique(query, return_inverse=True)
     k = squared.shape[1]
@@ -117,7 +117,10 @@ def _keep(squared: Floats, indices: Integers, found: tuple[Integers, Floats, Int
 
 
 def _squared_distances(points: Floats, rows: Floats) -> Floats:
-    """All pairs, by one matrix product; what cancellation takes away is below 1e-15 of the squared norms."""
+    """Squared distances of points to all candidate neighbours, by one matrix product.
+
+    All pairs, by one matrix product; what cancellation takes away is below 1e-15 of the squared norms.
+    """
     norms = np.sum(points * points, axis=1)[:, None] + np.sum(rows * rows, axis=1)
     return np.asarray(np.maximum(norms - 2 * points @ rows.T, 0.0))
 
@@ -136,7 +139,10 @@ def cluster(rows: ArrayLike, clusters: int, rng: np.random.Generator, *, restart
 
 
 def _plus_plus(table: Floats, clusters: int, rng: np.random.Generator) -> Floats:
-    """Starting centres: each next row drawn in proportion to its squared distance to those before (Arthur 2007)."""
+    """Starting centres of k-means++.
+
+    Starting centres: each next row drawn in proportion to its squared distance to those before (Arthur 2007).
+    """
     chosen = [int(rng.integers(len(table)))]
     squared = np.sum((table - table[chosen[0]]) ** 2, axis=1)
     while len(chosen) < clusters:
@@ -148,7 +154,10 @@ def _plus_plus(table: Floats, clusters: int, rng: np.random.Generator) -> Floats
 
 
 def _lloyd(table: Floats, centres: Floats, rounds: int = 100) -> Clusters:
-    """Assign and average until no label changes; a centre that loses all its rows moves to the row served worst."""
+    """Lloyd's rounds of k-means.
+
+    Assign and average until no label changes; a centre that loses all its rows moves to the row served worst.
+    """
     labels, squared = assign(table, centres)
     for _ in range(rounds):
         counts = np.bincount(labels, minlength=len(centres))
@@ -164,7 +173,7 @@ def _lloyd(table: Floats, centres: Floats, rounds: int = 100) -> Clusters:
 
 
 def assign(table: Floats, centres: Floats) -> tuple[Integers, Floats]:
-    """The nearest centre of each row and the squared distance to it, in blocks."""
+    """The nearest cluster centre of each row and the squared distance to it, in blocks."""
     labels, squared = np.empty(len(table), np.int64), np.empty(len(table))
     for start in range(0, len(table), _BLOCK):
         here = slice(start, start + _BLOCK)
@@ -174,7 +183,9 @@ def assign(table: Floats, centres: Floats) -> tuple[Integers, Floats]:
 
 
 def denoise(rows: ArrayLike, noise: NoiseLaw) -> Denoised:
-    """The released rows, projected on the directions in which they vary more than noise alone would make them.
+    """Low-rank denoising of a sketch's rows.
+
+    The released rows, projected on the directions in which they vary more than noise alone would make them.
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     singular values below lambda(beta) sqrt(max(n, k)) times the noise's scale are dropped: the hard

@@ -49,12 +49,14 @@ class ResponseColumn:
 
     @property
     def categories(self) -> int:
-        """How many answers there are."""
+        """How many randomized answers the column can have."""
         return self.values + (self.none >= 0)
 
 
 def answers(schema: Schema) -> tuple[ResponseColumn, ...]:
-    """The answers of each data column: 0 and 1 of a flag; the places of a category's values, then no value if allowed.
+    """The possible answers of randomized response in each data column.
+
+    The answers of each data column: 0 and 1 of a flag; the places of a category's values, then no value if allowed.
 
     A category that declares what a missing cell becomes has no answer for it, and so fewer of them and less noise.
     """
@@ -74,7 +76,9 @@ def _answer(column: object) -> ResponseColumn:
 
 
 def codes(schema: Schema, block: Floats) -> Integers:
-    """The true answers of an encoded block (encoded columns, rows), one for every cell whatever the block holds.
+    """The true answers that randomized response starts from, as codes, for an encoded block.
+
+    The true answers of an encoded block (encoded columns, rows), one for every cell whatever the block holds.
 
     Guarantee: each answer is a function of its own cell; no number, NaN and infinities included, raises or leaves
     0 .. categories - 1. A flag is true from 1/2 on. A category is the place of its largest number if that is at least
@@ -108,7 +112,7 @@ class Channel:
 
     @property
     def gap(self) -> float:
-        """The gap g = p - q, without cancellation."""
+        """The gap g = p - q between the probabilities of true and other answers, without cancellation."""
         return math.expm1(self.epsilon) / (math.expm1(self.epsilon) + self.categories)
 
     @property
@@ -118,12 +122,15 @@ class Channel:
 
     @property
     def keep(self) -> float:
-        """The probability p of the truth."""
+        """The probability p of the true answer."""
         return (1 + math.expm1(self.epsilon)) / (math.expm1(self.epsilon) + self.categories)
 
 
 def _side(keep: float, other: float, answer: ResponseColumn) -> Floats:
-    """From the true way two cells compare to the way after the first of them was answered at random."""
+    """Transition law when the first of two compared cells is answered at random.
+
+    From the true way two cells compare to the way after the first of them was answered at random.
+    """
     v, none = answer.values, float(answer.none >= 0)
     out = np.eye(5)
     out[FIRST, [NEITHER, FIRST]] = none * other, keep + (v - 1) * other
@@ -143,7 +150,7 @@ def _transition(keep: float, other: float, answer: ResponseColumn, sides: int) -
 
 @functools.lru_cache(maxsize=1 << 12)
 def _column(answer: ResponseColumn, epsilon: float, sides: int) -> tuple[Floats, Floats, Bools]:
-    """Transition of the ways, its inverse, and which ways can be true."""
+    """Law of a column's randomized answers: transition of the ways, its inverse, and which ways can be true."""
     channel = Channel(epsilon, answer.categories)
     forth = _transition(channel.keep, channel.other, answer, sides)
     back = _transition((1 - channel.other) / channel.gap, -channel.other / channel.gap, answer, sides)
@@ -171,7 +178,7 @@ class SumLaw:
 
     @classmethod
     def of(cls, columns: tuple[ResponseColumn, ...], epsilon: float, units: tuple[float, ...], sides: int) -> Self:
-        """The law of the sum of ``units`` times squared weights."""
+        """The law of a sum over columns of randomized answers, of ``units`` times squared weights."""
         parts = [_column(answer, epsilon, sides) for answer in columns]
         forth, back, possible = (np.array([part[i] for part in parts]) for i in range(3))
         truth = np.outer([answer.weight**2 for answer in columns], units)
@@ -181,11 +188,14 @@ class SumLaw:
         return cls(truth, estimate, variance, third, fourth, possible, forth, back, sides)
 
     def unbiased(self, table: Floats) -> Floats:
-        """The table whose sum over what is seen is unbiased for the sum of a table over what is true."""
+        """Inverse of the randomized answers' law, applied to a table.
+
+        The table whose sum over what is seen is unbiased for the sum of a table over what is true.
+        """
         return np.asarray(np.einsum("cst,ct->cs", self.back, table))
 
     def covariance(self, one: Floats, two: Floats) -> Floats:
-        """Of sums of two tables over what is seen, for each true way."""
+        """Covariance of sums of two tables over randomized answers, for each true way."""
         product, first, second = (np.einsum("cst,ct->cs", self.forth, table) for table in (one * two, one, two))
         return np.asarray(product - first * second)
 
@@ -199,7 +209,10 @@ class Between:
     most: float
 
     def variance(self, squared: Any) -> Any:
-        """At this squared distance, if columns of all kinds differ alike; independent of it for flags."""
+        """Variance of an estimated squared distance at this squared distance.
+
+        At this squared distance, if columns of all kinds differ alike; independent of it for flags.
+        """
         return self.same + (self.different - self.same) * np.minimum(1.0, squared / self.most)
 
 
@@ -211,11 +224,11 @@ class Questionnaire:
     epsilon: float
 
     def law(self, units: tuple[float, ...], sides: int) -> SumLaw:
-        """The law of a sum of ``units`` times squared weights."""
+        """The law of a sum over columns of randomized answers, of ``units`` times squared weights."""
         return SumLaw.of(self.columns, self.epsilon, units, sides)
 
     def between(self) -> Between:
-        """How estimated squared distances vary."""
+        """The law by which squared distances estimated from randomized answers vary."""
         law = self.law(DISTANCE, 2)
         ends = [(SAME, DIFFERENT if answer.values > 1 else FIRST) for answer in self.columns]
         same, different = (float(sum(law.variance[i, end[side]] for i, end in enumerate(ends))) for side in (0, 1))
@@ -227,14 +240,19 @@ class Questionnaire:
         return np.array([answer.none for answer in self.columns])
 
     def ways(self, first: Codes, second: Codes) -> Ways:
-        """How rows of codes compare, column by column; the last axis runs over columns, the others broadcast."""
+        """How two rows of randomized answers (codes) compare, column by column.
+
+        How rows of codes compare, column by column; the last axis runs over columns, the others broadcast.
+        """
         empty, other_empty = first == self.none, second == self.none
         both = np.where(first == second, SAME, DIFFERENT)
         alone = np.where(other_empty, FIRST, both)
         return np.where(empty, np.where(other_empty, NEITHER, SECOND), alone).astype(np.int8)
 
     def debiased(self, codes: Codes) -> Floats:
-        """Rows of codes (rows, columns) as encoded rows (rows, encoded columns), unbiased for the true weighted ones.
+        """Randomized answers freed of bias.
+
+        Rows of codes (rows, columns) as encoded rows (rows, encoded columns), unbiased for the true weighted ones.
 
         The column of value c becomes w ([answer is c] - q)/g.
         """
@@ -247,7 +265,7 @@ class Questionnaire:
 
 
 def total(table: Floats, seen: Ways) -> Floats:
-    """The sum over columns of a table's entries for the ways seen."""
+    """The sum over columns of a table's entries for the ways in which randomized answers were seen to compare."""
     columns, flat = np.arange(len(table)), seen.reshape(-1, seen.shape[-1])
     out = np.empty(len(flat))
     for start in range(0, len(flat), _BLOCK):

@@ -50,7 +50,7 @@ _SURE = 1e-12  # what Fourier rounding may do to a probability, and more
 
 
 def squared_distance(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
-    """Squared distances between original rows, from rows of answers ``a`` and ``b``, pairwise in step.
+    """Squared distances between original rows, from rows of randomized answers ``a`` and ``b``, pairwise in step.
 
     A flag that differs counts w^2, a category 2 w^2 (w^2 if one of the two has no value), with w the column's weight.
     Guarantee: post-processing of a release; costs no privacy.
@@ -64,14 +64,20 @@ def squared_distance(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estima
 
 
 def squared_distance_to_public(a: Codes, public: Codes, questionnaire: Questionnaire) -> Estimate:
-    """Squared distances between original rows, answered as ``a``, and public rows of codes; free and unbiased."""
+    """Squared distances between original rows, known by randomized answers, and public rows.
+
+    Squared distances between original rows, answered as ``a``, and public rows of codes; free and unbiased.
+    """
     one, two = _rows(questionnaire, a=a, public=public)
     law = questionnaire.law(DISTANCE, 1)
     return _estimate(law, questionnaire.ways(one, two), _Coin.of(questionnaire, law))
 
 
 def squared_norm(a: Codes, questionnaire: Questionnaire) -> Estimate:
-    """Squared norms of original rows: distances to the origin. A category that always has a value adds exactly w^2."""
+    """Squared norms of original rows, from randomized answers.
+
+    Squared norms of original rows: distances to the origin. A category that always has a value adds exactly w^2.
+    """
     (one,) = _rows(questionnaire, a=a)
     law = questionnaire.law(DISTANCE, 1)
     sets = all(answer.values == 1 for answer in questionnaire.columns)
@@ -79,13 +85,16 @@ def squared_norm(a: Codes, questionnaire: Questionnaire) -> Estimate:
 
 
 def inner_product(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
-    """Inner products of original rows, pairwise in step, for different rows of one release; free and unbiased."""
+    """Inner products of original rows, from randomized answers.
+
+    Inner products of original rows, pairwise in step, for different rows of one release; free and unbiased.
+    """
     one, two = _rows(questionnaire, a=a, b=b)
     return _estimate(questionnaire.law(INNER, 2), questionnaire.ways(one, two))
 
 
 def jaccard(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
-    """Jaccard similarity |x and y| / |x or y| of the sets of true flags, for flags of weight 1.
+    """Jaccard similarity |x and y| / |x or y| of sets of true flags of weight 1, from randomized answers.
 
     Both counts have unbiased estimates, I and U. The standard error of I/U is of first order. The interval holds the J
     for which I - J U is within its error of 0 (Fieller 1954), cut to [0, 1], and is all of that where U is lost in the
@@ -115,7 +124,10 @@ def _rows(questionnaire: Questionnaire, **named: Codes) -> list[Codes]:
 
 
 def _estimate(law: SumLaw, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
-    """The sum over columns, its error with the unbiased estimate of the variance plugged in, and its belt."""
+    """Estimate from randomized answers.
+
+    The sum over columns, its error with the unbiased estimate of the variance plugged in, and its belt.
+    """
     value, can = total(law.estimate, seen), _can(law, seen)
     bounds: Bounds
     if coin is None:
@@ -127,7 +139,10 @@ def _estimate(law: SumLaw, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
 
 
 def _can(law: SumLaw, seen: Ways) -> Bools:
-    """The ways in which the cells of each column can compare; where the second row is public, some are ruled out."""
+    """The ways in which true cells behind randomized answers can compare.
+
+    The ways in which the cells of each column can compare; where the second row is public, some are ruled out.
+    """
     if law.sides == 2:
         return law.possible
     empty = np.isin(seen.reshape(-1, seen.shape[-1]), (NEITHER, FIRST))
@@ -137,12 +152,12 @@ def _can(law: SumLaw, seen: Ways) -> Bools:
 
 
 def _guess(law: SumLaw, table: Floats, seen: Ways, can: Bools) -> Floats:
-    """The unbiased estimate of a sum over the true ways, cut to what it can be."""
+    """Unbiased estimate from randomized answers of a sum over the true ways, cut to what it can be."""
     return np.clip(total(law.unbiased(table), seen), *_ends(table, can))
 
 
 def _ends(table: Floats, can: Bools) -> tuple[float, float]:
-    """The least and the largest sum of a table over all the ways that can be."""
+    """Range of a quantity of randomized answers: the least and the largest sum of a table over all possible ways."""
     least, most = np.where(can, table, np.inf).min(axis=1), np.where(can, table, -np.inf).max(axis=1)
     return float(least.sum()), float(most.sum())
 
@@ -161,7 +176,10 @@ class _Coin:
 
     @classmethod
     def of(cls, questionnaire: Questionnaire, law: SumLaw) -> Self | None:
-        """For distances, if all columns are alike and nothing is between equal and different."""
+        """Randomized answers as tosses of a coin: for distances, if all columns are alike.
+
+        For distances, if all columns are alike and nothing is between equal and different.
+        """
         kinds = set(questionnaire.columns)
         answer = next(iter(kinds))
         if len(kinds) > 1 or (answer.values > 1 and answer.none >= 0) or len(questionnaire.columns) > _COUNTED:
@@ -172,13 +190,15 @@ class _Coin:
         return cls(len(questionnaire.columns), rare, usual, float(law.truth[0, apart]))
 
     def hits(self, value: Floats) -> Integers:
-        """How many columns were seen to differ, given the unbiased estimate."""
+        """How many columns of randomized answers were seen to differ, given the unbiased estimate."""
         return np.rint(self.count * self.rare + value / self.unit * (self.usual - self.rare)).astype(np.int64)
 
 
 @functools.lru_cache(maxsize=16)
 def _accepted(coin: _Coin, tail: float) -> tuple[Integers, Integers]:
-    """For each number of columns that truly differ, the least and the largest number of hits that do not reject it.
+    """Acceptance region for the number of columns in which randomized answers differ.
+
+    For each number of columns that truly differ, the least and the largest number of hits that do not reject it.
 
     The hits are a sum of two binomials; its law is found by a Fourier transform, right to about 1e-13. What the lower
     side does not use of its share, because hits are whole numbers, goes to the upper side.
@@ -197,7 +217,10 @@ def _accepted(coin: _Coin, tail: float) -> tuple[Integers, Integers]:
 
 
 def _counted(tail: float, value: Floats, coin: _Coin) -> Ends:
-    """All numbers of differing columns under which the hits are not among the extreme ones: exact."""
+    """Exact interval of the number of columns in which rows behind randomized answers differ.
+
+    All numbers of differing columns under which the hits are not among the extreme ones: exact.
+    """
     least, most = _accepted(coin, tail)
     hits = coin.hits(value)
     low = np.minimum(np.searchsorted(most, hits), coin.count)
@@ -206,7 +229,9 @@ def _counted(tail: float, value: Floats, coin: _Coin) -> Ends:
 
 
 def _below(tail: float, from_low: Floats, from_high: Floats) -> Floats:
-    """The share of 2 * tail to leave out below, given the distances from both ends of the range in standard errors.
+    """How an interval from randomized answers splits its tails.
+
+    The share of 2 * tail to leave out below, given the distances from both ends of the range in standard errors.
 
     Half of it in the middle, nearly none at the low end and nearly all at the high end: an estimate below a truth of 0
     says nothing against it, and an interval cut at 0 would otherwise cover too often. The share is a function of the
@@ -245,7 +270,7 @@ class _Line:
         return cls((least, most), lines[0], lines[1], value, _half_jump(law, seen, can))
 
     def moments(self, truth: Floats) -> Ends:
-        """Variance and third moment under a truth."""
+        """Variance and third moment of an estimate from randomized answers under a truth."""
         variance, third = (
             np.clip(start + slope * (truth - self.value), least, most)
             for start, slope, least, most in (self.variance, self.third)
@@ -253,7 +278,7 @@ class _Line:
         return np.maximum(variance, _TINY), third
 
     def tails(self, truth: Floats) -> Ends:
-        """Probabilities of estimates at most, and at least, as large as the one seen."""
+        """Probabilities of estimates from randomized answers at most, and at least, as large as the one seen."""
         variance, third = self.moments(truth)
         deviation = np.sqrt(variance)
         above, below = (
@@ -264,13 +289,19 @@ class _Line:
 
 
 def _half_jump(law: SumLaw, seen: Ways, can: Bools) -> Floats:
-    """Half the root of fourth moment over variance, summed over columns: for rare errors, half of what one moves."""
+    """Continuity correction for sums of randomized answers.
+
+    Half the root of fourth moment over variance, summed over columns: for rare errors, half of what one moves.
+    """
     fourth, variance = (_guess(law, table, seen, can) for table in (law.fourth, law.variance))
     return np.asarray(np.sqrt(fourth / np.maximum(variance, _TINY)) / 2)
 
 
 def _gamma_tails(z: Floats, skewness: Floats) -> Ends:
-    """Lower and upper tail of the standardised gamma law of this skewness (reflected where it is negative)."""
+    """Tails of an estimate from randomized answers, by the gamma law of its skewness.
+
+    Lower and upper tail of the standardised gamma law of this skewness (reflected where it is negative).
+    """
     shape = 4 / np.maximum(skewness**2, 1e-8)
     x = np.maximum(shape + np.sqrt(shape) * np.where(skewness < 0, -z, z), 0.0)
     lower, upper = scipy.special.gammainc(shape, x), scipy.special.gammaincc(shape, x)
@@ -278,7 +309,10 @@ def _gamma_tails(z: Floats, skewness: Floats) -> Ends:
 
 
 def _belt(tail: float, line: _Line) -> Ends:
-    """All truths under which the value seen is not among the extreme ones, found by halving."""
+    """Confidence belt from randomized answers.
+
+    All truths under which the value seen is not among the extreme ones, found by halving.
+    """
     least, most = line.ends
     deviation = np.sqrt(line.moments(line.value)[0])
 

@@ -31,7 +31,7 @@ Triple: TypeAlias = tuple[Floats, Floats, Floats]
 
 
 def squared_distance(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
-    """Squared distances ||x - y||^2 between original rows, from released rows ``a`` and ``b``, pairwise in step.
+    """Squared distances ||x - y||^2 between original rows, from sketched rows ``a`` and ``b``, pairwise in step.
 
     Guarantee: post-processing of a release; costs no privacy.
     Assumes:   a and b are different rows of one sketch release.
@@ -43,7 +43,7 @@ def squared_distance(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
 
 
 def squared_distance_to_public(z: ArrayLike, q_projected: ArrayLike, law: SketchLaw) -> Estimate:
-    """Squared distances between original rows, released as ``z``, and public rows q, given as qP without noise.
+    """Squared distances between original rows, sketched as ``z``, and public rows q, given as qP without noise.
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both.
@@ -53,12 +53,14 @@ def squared_distance_to_public(z: ArrayLike, q_projected: ArrayLike, law: Sketch
 
 
 def squared_norm(a: ArrayLike, law: SketchLaw) -> Estimate:
-    """Squared norms of original rows: free post-processing, unbiased over noise and projection."""
+    """Squared norms of original rows from a sketch: free post-processing, unbiased over noise and projection."""
     return squared_length(_rows(law, a=a)[0], law, 1)
 
 
 def hamming(a: ArrayLike, b: ArrayLike, law: SketchLaw, flags: int | None = None) -> Estimate:
-    """How many of ``flags`` flags differ (all columns by default), for original rows of zeros and ones.
+    """How many flags differ between original rows of zeros and ones, from a sketch.
+
+    How many of ``flags`` flags differ (all columns by default), for original rows of zeros and ones.
 
     The squared distance, which for such rows is the number of differences. The value stays unbiased; the interval is
     cut to [0, flags].
@@ -75,13 +77,13 @@ def _cut(tail: float, bounds: Bounds, most: float) -> Ends:
 
 
 def _rows(law: SketchLaw, **named: ArrayLike) -> list[Floats]:
-    """The arrays of released rows in a question, which must agree in shape and with the geometry."""
+    """The arrays of sketched rows in a question, which must agree in shape and with the geometry."""
     arrays = {name: np.asarray(rows, np.float64) for name, rows in named.items()}
     return in_step(arrays, law.geometry.dim_out, "released numbers", "sketch")
 
 
 def squared_length(image: Floats, law: SketchLaw, copies: int) -> Estimate:
-    """The squared length behind noisy images vP + e, e holding ``copies`` draws of the noise in each entry."""
+    """Squared length behind noisy images vP + e of a sketch, e holding ``copies`` draws of noise in each entry."""
     seen, length = Seen.of(image), LengthLaw(law, copies)
     value = seen.squares - length.bias
     error = np.sqrt(law.length_variance(np.maximum(value, 0.0), copies))
@@ -93,7 +95,7 @@ def squared_length(image: Floats, law: SketchLaw, copies: int) -> Estimate:
 
 
 def inner_product(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
-    """Inner products <x, y> of original rows, pairwise in step, for different rows of one release.
+    """Inner products <x, y> of original rows, pairwise in step, for different rows of one sketch.
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both, with the norms estimated from the same rows.
@@ -109,7 +111,7 @@ def inner_product(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
 
 
 def cosine(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
-    """Cosines of the angle between original rows, pairwise in step; free post-processing.
+    """Cosines of the angle between original rows, from a sketch, pairwise in step; free post-processing.
 
     Error: first order (delta method), so good only where the norms stand out of the noise; nan for the value and
     infinite where an estimated squared norm is not positive. The interval is right there too (``cosines``): exact far
@@ -126,7 +128,9 @@ def cosine(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
 
 
 def jaccard(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
-    """Jaccard similarity |x and y| / |x or y| of original rows of zeros and ones (1 less it is the Jaccard distance).
+    """Jaccard similarity of original rows of zeros and ones, from a sketch.
+
+    Jaccard similarity |x and y| / |x or y| of original rows of zeros and ones (1 less it is the Jaccard distance).
 
     <x, y> / (||x||^2 + ||y||^2 - <x, y>), which for such rows counts the flags set in both and in either; free
     post-processing.
@@ -158,7 +162,10 @@ class _Products:
         return cls(np.clip(np.sum(one * two, axis=-1), -most, most), n, m)
 
     def covariances(self, law: SketchLaw) -> list[Floats]:
-        """Of the estimates X of <x,y>, N of ||x||^2, M of ||y||^2: Var X, N, M; Cov(X,N), Cov(X,M), Cov(N,M)."""
+        """Covariances of a sketch's estimates of inner product and squared norms.
+
+        Of the estimates X of <x,y>, N of ||x||^2, M of ||y||^2: Var X, N, M; Cov(X,N), Cov(X,M), Cov(N,M).
+        """
         x, n, m = self.inner, self.squared_x, self.squared_y
         (p, q, _), noise = law.geometry.coefficients, law.noise
         return [
@@ -172,7 +179,10 @@ class _Products:
 
 
 def _ratio(value: Floats, gradient: Triple, products: _Products, law: SketchLaw, least: float) -> Estimate:
-    """A function of <x,y>, ||x||^2, ||y||^2 with this gradient (infinite: unknown), in [least, 1], to first order."""
+    """A similarity estimated from a sketch, to first order.
+
+    A function of <x,y>, ||x||^2, ||y||^2 with this gradient (infinite: unknown), in [least, 1], to first order.
+    """
     xx, nn, mm, xn, xm, nm = products.covariances(law)
     known = np.isfinite(gradient[0])
     x, n, m = (np.where(known, slope, 0.0) for slope in gradient)
@@ -184,7 +194,9 @@ def _ratio(value: Floats, gradient: Triple, products: _Products, law: SketchLaw,
 
 
 def _either_scale(tail: float, value: Floats, error: Floats, least: float) -> Ends:
-    """The hull of the normal interval on the plain scale and on Fisher's, where [least, 1] becomes the whole line.
+    """Interval of a similarity estimated from a sketch.
+
+    The hull of the normal interval on the plain scale and on Fisher's, where [least, 1] becomes the whole line.
 
     The one is too short away from the ends of the range, the other next to them (simulated).
     """
