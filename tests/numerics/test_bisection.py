@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sfumato.numerics.bisection import bisected
+from sfumato.numerics.bisection import bisected, crossings
 
 
 def test_each_entry_is_bracketed_by_ends_on_either_side_of_its_edge():
@@ -18,3 +18,11 @@ def test_a_condition_that_never_or_always_holds_leads_to_an_end():
     assert (low[0], high[1]) == (0.0, 1.0)
     assert high[0] < 1e-15
     assert low[1] > 1 - 1e-15
+
+
+def test_crossings_of_falling_functions_lie_just_above_their_roots_however_far_the_start_is():
+    roots = np.array([1e-1, 1.0, 7.0, 900.0])
+    found = crossings(lambda x: roots - x, 4, 1.0)
+    assert (found >= roots).all()
+    assert np.allclose(found[1:], roots[1:], rtol=1e-9)
+    assert found[0] - 1 / 8 < 1e-9  # below start/8 nothing is sought

@@ -21,7 +21,7 @@ class Point:
 
     @classmethod
     def of(cls, epsilon: float, runs: Sequence[float], bound: float, trials: int | None = None) -> Self:
-        """From the success in each of several runs.
+        """A point of an attack's curve from the success in each of several runs.
 
         Error: that of the runs' mean; with ``trials`` guesses in all at least the binomial one of two guesses more, one
         right and one wrong: few runs may agree by chance, and none may succeed.
@@ -55,14 +55,14 @@ class Curve:
     points: tuple[Point, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """The curve of an attack's success as JSON-able values."""
         points = [{name: getattr(p, name) for name in ("epsilon", "success", "error", "bound")} for p in self.points]
         named = {name: getattr(self, name) for name in _FACTS}
         return named | {"points": points}
 
 
 def table(curves: Iterable[Curve]) -> str:
-    """All curves as lines of text."""
+    """All curves of attacks' success against epsilon as lines of text."""
     parts = []
     for curve in curves:
         parts += [

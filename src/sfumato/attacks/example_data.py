@@ -32,7 +32,7 @@ Secrets = Callable[[], Secret | None]  # a testing one for every release, or Non
 
 
 def untouched() -> None:
-    """No secret from outside: each release draws a key of its own."""
+    """Secrets for releases of example tables: none from outside, each release draws a key of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class TargetTable:
 
     @classmethod
     def read(cls, path: str | Path, schema: Schema) -> Self:
-        """A whole file."""
+        """A table to attack from a whole file of one's own."""
         names = [column.name for column in schema.data_columns]
         batches = list(open_table(str(path), schema).blocks(names, 1 << 16))
         if sum(batch.num_rows for batch in batches) < 8:
@@ -55,30 +55,32 @@ class TargetTable:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """How many rows the table to attack has."""
         return int(self.table.num_rows)
 
     def some(self, rows: NDArray[np.integer]) -> pa.Table:
-        """Some of the rows, in that order."""
+        """Some rows of the table to attack, in the order of the indices given."""
         return self.table.take(pa.array(rows))
 
     def encoded(self) -> Floats:
-        """Rows as a release sees them, clipped and weighted, (rows, encoded columns)."""
+        """Rows of the table to attack as a release sees them, clipped and weighted, (rows, encoded columns)."""
         encoding = self.schema.encoding
         return np.asarray((self.schema.clip(self.schema.encode(self.table)) * encoding.weights[:, None]).T)
 
     def released(self, recipe: Recipe, guarantee: Guarantee, secret: Secret | None) -> Any:
-        """A release of the whole table, by the path that every release takes."""
+        """A release of the whole table to attack, by the path that every release takes."""
         return release(self.table, schema=self.schema, mechanism=recipe, guarantee=guarantee, secret=secret)
 
     def classes(self, label: str) -> Integers:
-        """The place of each row's class among those of the label."""
+        """The place of each row's class among those of the label, in the table to attack."""
         labelled = Labelled.of(self.schema, label, "classes")
         return labelled.codes(self.schema.encode(self.table))
 
 
 def pixels(first_row: int = 0, first_column: int = 0) -> TargetTable:
-    """Every third pixel of 1,797 digits in both directions, but for those that are blank in 95% of them.
+    """Example table of pixels of handwritten digits.
+
+    Every third pixel of 1,797 digits in both directions, but for those that are blank in 95% of them.
 
     Neighbouring pixels are alike, and ICA finds columns only where they are nearly independent; these are nearer to it.
     """
@@ -93,7 +95,7 @@ def pixels(first_row: int = 0, first_column: int = 0) -> TargetTable:
 
 
 def digits() -> TargetTable:
-    """1,797 handwritten digits, 64 pixels and the digit."""
+    """Example table of 1,797 handwritten digits, 64 pixels and the digit."""
     rows, digit = load_digits(return_X_y=True)
     names = [f"p{i}" for i in range(rows.shape[1])]
     schema = Schema((*(Real(name, 0, 16) for name in names), Category("digit", tuple(range(10)))))
@@ -102,17 +104,20 @@ def digits() -> TargetTable:
 
 
 def fair_bits(rows: int, columns: int, rng: np.random.Generator) -> TargetTable:
-    """Independent fair bits: what the bound on guessing is about."""
+    """Example table of independent fair bits: what the bound on guessing is about."""
     return of_bits(f"{columns} independent fair bits", rng.random((rows, columns)) < 0.5)
 
 
 def users(rows: int, rng: np.random.Generator) -> TargetTable:
-    """Users of 294 areas of a site, about 3 each, of which a few are popular: the shape of the MS-Web data."""
+    """Example table of made-up users of a web site.
+
+    Users of 294 areas of a site, about 3 each, of which a few are popular: the shape of the MS-Web data.
+    """
     chances = np.minimum(0.3, 0.6 / np.arange(1, 295))
     return of_bits("generated users, 294 flags", rng.random((rows, 294)) < chances)
 
 
 def of_bits(name: str, bits: Bools) -> TargetTable:
-    """A matrix of bits as flags."""
+    """Example table from a matrix of bits, as flags."""
     names = [f"f{i}" for i in range(bits.shape[1])]
     return TargetTable(name, pa.table(dict(zip(names, bits.T, strict=True))), Schema(tuple(Flag(n) for n in names)))

@@ -37,17 +37,17 @@ class Link:
 
 
 def weights(counts: NDArray[np.integer]) -> Floats:
-    """What agreement on a bit counts, by how many users have it: 1 / log(count), from 2 users on."""
+    """Weight of a known bit in a linkage score: 1 / log(count) by how many users have it, from 2 users on."""
     return np.asarray(1 / np.log(np.maximum(np.asarray(counts, float), 2.0)))
 
 
 def scores(estimates: Floats, known: Bools, weight: Floats) -> Floats:
-    """One score for each row of estimated bits (rows, known bits): agreement is 1, disagreement -1, doubt 0."""
+    """Linkage scores of rows of estimated bits (rows, known bits): agreement is 1, disagreement -1, doubt 0."""
     return np.asarray((2 * estimates - 1) @ (np.where(known, 1.0, -1.0) * weight))
 
 
 def picked(score: Floats, rng: np.random.Generator) -> Link:
-    """The best row, at random among equals."""
+    """The row linked to a target: the one of the best score, at random among equals."""
     check.whole(2, rows=score.size)
     best = np.flatnonzero(score >= score.max() - 1e-9)
     first, second = np.partition(score, -2)[[-1, -2]]
@@ -56,7 +56,10 @@ def picked(score: Floats, rng: np.random.Generator) -> Link:
 
 
 def bit_estimates(made: Any) -> Floats:
-    """Estimates of the bits behind each row of a sketch, by its public P, or of randomized answers."""
+    """Estimates of bits to link by.
+
+    Estimates of the bits behind each row of a sketch, by its public P, or of randomized answers.
+    """
     if not isinstance(made, SketchRelease):
         return np.asarray(made.array())
     matrix = dense(made.projection)
@@ -77,7 +80,7 @@ class Knowledge:
 
     @classmethod
     def of(cls, bits: Bools, *, known: int = 4, targets: int = 200, seed: int = 0) -> "Knowledge":
-        """Random targets with enough flags that are true, and random ones of these."""
+        """Random targets of linkage with enough flags that are true, and random ones of these as what is known."""
         check.whole(1, known=known, targets=targets)
         able = np.flatnonzero(bits.sum(axis=1) >= known)
         if able.size == 0:
@@ -89,14 +92,14 @@ class Knowledge:
 
 
 def true_bits(case: TargetTable) -> Bools:
-    """The flags of a case; refuses other columns."""
+    """The true bits that linkage starts from: flags of a table; refuses other columns."""
     if any(not isinstance(column, Flag) or column.weight != 1 for column in case.schema.data_columns):
         raise ParameterError("linkage needs a schema of flags of weight 1 only")
     return np.asarray(case.encoded() > 0.5)
 
 
 def success(estimates: Floats, known: Knowledge, rng: np.random.Generator) -> float:
-    """The share of the targets whose own row is picked."""
+    """Success of linkage: the share of the targets whose own row is picked."""
     hits = 0
     for target, columns in zip(known.targets, known.columns, strict=True):
         score = scores(estimates[:, columns], np.ones(columns.size, bool), known.weight[columns])
@@ -114,7 +117,9 @@ def curves(
     repeats: int = 3,
     secrets: Secrets = untouched,
 ) -> list[Curve]:
-    """How often targets are found behind noise, in sketches and in randomized answers, and in the bare bits.
+    """Linkage success by epsilon.
+
+    How often targets are found behind noise, in sketches and in randomized answers, and in the bare bits.
 
     The bound takes the users as draws from one population; where one value is protected it needs as many steps as two
     users differ in, and soon allows everything.

@@ -45,7 +45,10 @@ _RIDGE = 1e-4  # on variances of rows of length 1
 
 
 def log_density(rows: Floats, component: Component) -> Floats:
-    """The log-density of rows under a Gaussian, a little rounder than it is, up to a constant."""
+    """Log-density of rows under a Gaussian of the release, evidence of membership.
+
+    The log-density of rows under a Gaussian, a little rounder than it is, up to a constant.
+    """
     values, vectors = np.linalg.eigh(component.covariance)
     values = np.maximum(values, 0.0) + _RIDGE
     turned = (rows - component.mean) @ vectors
@@ -67,7 +70,10 @@ class Game:
     def of(
         cls, case: TargetTable, label: str, *, dimension: int = 32, pool: int = 800, delta: float = 1e-6, seed: int = 0
     ) -> "Game":
-        """Records dealt out at random; the recipe: classes, Gaussian noise, a projection that is public."""
+        """A membership game: records dealt out at random.
+
+        Records dealt out at random; the recipe: classes, Gaussian noise, a projection that is public.
+        """
         check.whole(4, pool=pool)
         if pool + pool // 2 > case.rows:
             raise check.fail("pool", pool, f"at most {case.rows * 2 // 3}, for the attacker needs half as many records")
@@ -77,32 +83,34 @@ class Game:
 
     @property
     def members(self) -> int:
-        """How many records a release is made of."""
+        """How many records are members: those that a release is made of."""
         return self.pool.size // 2
 
     @property
     def classes(self) -> Integers:
-        """The class of every record of the case; a record with none cannot take part."""
+        """The class of every record in the membership game; a record with none cannot take part."""
         found = self.case.classes(self.label)
         if (found < 0).any():
             raise ParameterError(f"every record must have a class that the schema lists under {self.label!r}")
         return found
 
     def made(self, members: Integers, epsilon: float, secret: Secret | None) -> SyntheticRelease:
-        """The release of some records."""
+        """The synthetic release made of some records, its members."""
         promise = Guarantee(epsilon=epsilon, delta=self.delta)
         found = replace(self.case, table=self.case.some(members)).released(self.recipe, promise, secret)
         assert isinstance(found, SyntheticRelease)
         return found
 
     def features(self) -> Floats:
-        """All records as they are, beside their label."""
+        """All records of the membership game as they are, without their label."""
         encoded = self.case.schema.clip(self.case.schema.encode(self.case.table))
         return np.asarray(Labelled.of(self.case.schema, self.label, "classes").features(encoded).T)
 
 
 def likelihood_ratio(game: Game, made: SyntheticRelease, records: Integers) -> Floats:
-    """How much likelier each record is under the release's Gaussian of its class than under that of the attacker's.
+    """Membership by likelihood ratio: a record's under the release's Gaussian against the attacker's.
+
+    How much likelier each record is under the release's Gaussian of its class than under that of the attacker's.
 
     The attacker's Gaussian leaves out a fifth of the records at hand, in which the record is if it is one of them: a
     record that shadows learn from must look no more usual than one of the pool.
@@ -121,7 +129,10 @@ def likelihood_ratio(game: Game, made: SyntheticRelease, records: Integers) -> F
 
 
 def shadow_confidence(game: Game, made: SyntheticRelease, records: Integers) -> Floats:
-    """What a classifier that learnt from the synthetic rows says of each record and its true class."""
+    """Membership by shadow models: a classifier's confidence in each record.
+
+    What a classifier that learnt from the synthetic rows says of each record and its true class.
+    """
     labels = Labelled.of(game.case.schema, game.label, "classes")
     places = {value: place for place, value in enumerate(labels.classes)}
     known = np.array([places[value] for value in made.labels().tolist()])
@@ -130,7 +141,9 @@ def shadow_confidence(game: Game, made: SyntheticRelease, records: Integers) -> 
 
 
 def confidence(learnt: Floats, labels: Integers, rows: Floats, classes: Integers) -> Floats:
-    """Log-probabilities of the true class and of the likeliest one, and how far apart the two are.
+    """Confidence of a classifier in records, evidence of membership.
+
+    Log-probabilities of the true class and of the likeliest one, and how far apart the two are.
 
     Without two classes to tell apart there is nothing to learn: all records look alike then.
     """
@@ -157,7 +170,7 @@ class Judge:
 
     @classmethod
     def taught(cls, evidence: Floats, inside: Bools) -> "Judge":
-        """Logistic regression, cut where it told the shadows' records apart best."""
+        """A judge of membership taught by shadows: logistic regression, cut where it told their records apart best."""
         scaler = StandardScaler().fit(evidence)
         model = LogisticRegression(C=1.0).fit(scaler.transform(evidence), inside)
         scores = model.decision_function(scaler.transform(evidence))
@@ -166,7 +179,7 @@ class Judge:
         return cls(model, scaler, float(cuts[int(np.argmax(gains))]))
 
     def says(self, evidence: Floats) -> Bools:
-        """Whether each record was in."""
+        """Whether each record was a member, as the judge says."""
         return np.asarray(self.model.decision_function(self.scaler.transform(evidence)) > self.threshold)
 
 
@@ -178,7 +191,7 @@ def accuracies(
     runs: int,
     rng: np.random.Generator,
 ) -> dict[str, list[float]]:
-    """The share of right answers of every attack in each run.
+    """Accuracy of every membership attack in each run: the share of right answers.
 
     seen : from the members and the records in question to the evidence of each attack on these records.
     """
@@ -209,7 +222,7 @@ def curves(
     seed: int = 0,
     secrets: Secrets = untouched,
 ) -> list[Curve]:
-    """Accuracy of the attacks at every epsilon, and where nothing is protected.
+    """Membership attacks' accuracy at every epsilon, and where nothing is protected.
 
     Unprotected: for the likelihood ratio the same model without noise to speak of, for shadow models a classifier that
     learnt from the records themselves (as in Chanyaswad et al., Figure 2).

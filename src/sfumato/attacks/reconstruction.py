@@ -41,20 +41,29 @@ _CELLS = 1 << 22  # of the candidates' likelihoods at a time
 
 
 def rotation(dim: int, rng: np.random.Generator) -> Floats:
-    """The secret matrix of a perturbation that keeps all distances: Haar-random and orthogonal. It protects nobody."""
+    """Secret rotation that reconstruction undoes: a perturbation that keeps all distances.
+
+    The secret matrix of a perturbation that keeps all distances: Haar-random and orthogonal. It protects nobody.
+    """
     check.whole(1, dim=dim)
     q, r = np.linalg.qr(rng.standard_normal((dim, dim)))
     return np.asarray(q * np.sign(np.diag(r)))
 
 
 def projection(dim_in: int, dim_out: int, rng: np.random.Generator) -> Floats:
-    """The same to fewer columns: independent normal entries of variance 1 / dim_out. It protects nobody."""
+    """Secret projection to fewer columns that reconstruction undoes.
+
+    Independent normal entries of variance 1 / dim_out. It protects nobody.
+    """
     check.whole(1, dim_in=dim_in, dim_out=dim_out)
     return np.asarray(rng.standard_normal((dim_in, dim_out)) / np.sqrt(dim_out))
 
 
 def independent_components(released: Floats, *, seed: int = 0) -> Floats:
-    """As many independent components as there are columns, in no order, sign or scale (FastICA, by kurtosis)."""
+    """Reconstruction of columns by independent component analysis.
+
+    As many independent components as there are columns, in no order, sign or scale (FastICA, by kurtosis).
+    """
     centred = released - released.mean(axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # on noise it may never settle
@@ -63,7 +72,7 @@ def independent_components(released: Floats, *, seed: int = 0) -> Floats:
 
 
 def known_pairs(inputs: Floats, outputs: Floats, released: Floats) -> Floats:
-    """Rows behind ``released``, by the linear map that fits known rows best to what became of them."""
+    """Reconstruction from known pairs: rows by the linear map that fits known rows best to what became of them."""
     if len(inputs) != len(outputs):
         raise ParameterError(f"known pairs must be pairs, got {len(inputs)} inputs and {len(outputs)} outputs")
     with_one = np.column_stack([outputs, np.ones(len(outputs))])
@@ -72,17 +81,19 @@ def known_pairs(inputs: Floats, outputs: Floats, released: Floats) -> Floats:
 
 
 def unprojected(released: Floats, matrix: Floats) -> Floats:
-    """The shortest rows that a public projection takes to what was released."""
+    """Reconstruction by a public projection: the shortest rows that it takes to what was released."""
     return np.asarray(released @ np.linalg.pinv(matrix))
 
 
 def dense(matrix: Any) -> Floats:
-    """A projection as it was published, sparse or not, as a plain matrix."""
+    """The public projection that reconstruction inverts, sparse or not, as a plain matrix."""
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, float)
 
 
 def most_likely_bits(released: Floats, matrix: Floats, noise: NoiseLaw | None, rates: Floats) -> Bools:
-    """Of all rows of bits the likeliest after each released row (MAP), for bits that are true at independent rates.
+    """Reconstruction of bits by maximum a posteriori.
+
+    Of all rows of bits the likeliest after each released row (MAP), for bits that are true at independent rates.
 
     Without noise the row whose image is nearest. All 2^d rows are tried, for d up to 16.
     """
@@ -98,7 +109,10 @@ def most_likely_bits(released: Floats, matrix: Floats, noise: NoiseLaw | None, r
 
 
 def _misfit(released: Floats, images: Floats, noise: NoiseLaw | None) -> Floats:
-    """Minus the log-likelihood of each image for each row, up to a constant; without noise a steep square."""
+    """Misfit of candidate bits' images to released rows.
+
+    Minus the log-likelihood of each image for each row, up to a constant; without noise a steep square.
+    """
     apart = released[:, None, :] - images[None, :, :]
     if noise is None:
         return np.asarray(np.square(apart).sum(axis=2) * 1e12)
@@ -115,17 +129,19 @@ class Match:
 
     @property
     def recovered(self) -> float:
-        """The share of the columns that count as recovered."""
+        """The share of the true columns that count as reconstructed."""
         return float(np.mean(self.correlations > RECOVERED))
 
     @property
     def mean(self) -> float:
-        """The mean correlation."""
+        """The mean correlation of reconstructed columns with the true ones."""
         return float(self.correlations.mean())
 
 
 def matched(estimates: Floats, truth: Floats) -> Match:
-    """Estimates assigned to true columns, one to one, so that absolute correlations add up to most: the best case.
+    """Reconstructed columns matched to true ones.
+
+    Estimates assigned to true columns, one to one, so that absolute correlations add up to most: the best case.
 
     A true column left without an estimate, and one that never varies, counts 0.
     """
@@ -144,13 +160,16 @@ def _standard(matrix: Floats) -> Floats:
 
 
 def chance(truth: Floats, *, repeats: int = 20, seed: int = 0) -> float:
-    """The mean correlation when what is matched is noise that never saw the data."""
+    """Reconstruction by chance: the mean correlation when what is matched is noise that never saw the data."""
     rng = np.random.default_rng(seed)
     return float(np.mean([matched(rng.standard_normal(truth.shape), truth).mean for _ in range(repeats)]))
 
 
 def column_attacks(rows: Floats, released: Floats, matrix: Floats, seed: int) -> dict[str, Match]:
-    """All attacks on columns. Whoever knows pairs knows every other row; the score is kept on the rest."""
+    """All reconstruction attacks on columns.
+
+    All attacks on columns. Whoever knows pairs knows every other row; the score is kept on the rest.
+    """
     known, rest = slice(0, None, 2), slice(1, None, 2)
     return {
         "ICA": matched(independent_components(released, seed=seed), rows),
@@ -168,7 +187,10 @@ def columns(
     seed: int = 0,
     secrets: Secrets = untouched,
 ) -> list[Curve]:
-    """ICA, known pairs and the public P against sketches that are rotations, and against a rotation without noise."""
+    """Reconstruction of columns by epsilon.
+
+    ICA, known pairs and the public P against sketches that are rotations, and against a rotation without noise.
+    """
     rows, rng = case.encoded(), np.random.default_rng(seed)
     turned = rotation(rows.shape[1], rng)
     bare = column_attacks(rows, rows @ turned, turned, seed)
@@ -195,7 +217,7 @@ def columns(
 
 
 def guessable(case: TargetTable) -> bool:
-    """Whether a case is of flags, and few enough of them to try all rows."""
+    """Whether the bits of a table can be reconstructed by trying all: flags, and few enough of them."""
     flags = all(isinstance(column, Flag) and column.weight == 1 for column in case.schema.data_columns)
     return flags and len(case.schema.data_columns) <= _MOST_BITS
 
@@ -209,7 +231,9 @@ def bits(
     seed: int = 0,
     secrets: Secrets = untouched,
 ) -> list[Curve]:
-    """The likeliest bits, one value protected: behind noise, a sketch of ``dimension`` numbers, randomized response.
+    """Reconstruction of the likeliest bits by epsilon.
+
+    The likeliest bits, one value protected: behind noise, a sketch of ``dimension`` numbers, randomized response.
 
     The bound holds for bits that are independent of each other, at rates that the attacker knows.
     """
@@ -248,7 +272,7 @@ def bits(
 def _guessed(
     case: TargetTable, recipe: Sketch | RandomizedResponse, epsilon: float, rates: Floats, secret: Secret | None
 ) -> Bools:
-    """The likeliest bits behind one release; each randomized answer is judged by itself."""
+    """Reconstructed bits, the likeliest behind one release; each randomized answer is judged by itself."""
     promise = Guarantee(epsilon=epsilon, unit="attribute")
     made = case.released(recipe, promise, secret)
     if isinstance(recipe, Sketch):

@@ -40,7 +40,7 @@ _COUNT_SHARE = 0.1  # of what an interval may miss, where the number of records 
 def kept(dim: int, *, centred: bool, counted: bool) -> Bools:
     """Which numbers of a second moment, the triangle of (x, c)(x, c)^T, are published.
 
-    Which numbers of the triangle of (x, c)(x, c)^T are published: sums if centred, the number of rows if counted.
+    Sums if centred, the number of rows if counted, and all the others.
     """
     above = np.triu_indices(dim + 1, 1)[1] < dim
     mask = np.concatenate([np.append(np.ones(dim, bool), counted), centred | above])
@@ -91,7 +91,7 @@ class Noisy:
 
     @cached_property
     def matrix(self) -> Floats:
-        """The noisy second moment: published numbers as a symmetric matrix with the anchor last; 0 where there is none."""
+        """The noisy second moment as a symmetric matrix with the anchor last; 0 where nothing is published."""
         return self._square(self.values)
 
     def _square(self, values: Floats) -> Floats:
@@ -347,7 +347,7 @@ class Sketched:
 def _extremes(rng: np.random.Generator, draws: int, dim: int) -> tuple[float, float]:
     """Least and largest eigenvalue of a Wishart matrix over its draws, the error of a sketched covariance.
 
-    The least and the largest eigenvalue of a Wishart matrix over its draws; by Bartlett's triangle if it has one.
+    By Bartlett's triangle if it has one.
     """
     if draws <= dim:
         return 0.0, float(np.linalg.norm(rng.standard_normal((draws, dim)), 2)) ** 2 / draws
@@ -362,7 +362,7 @@ View: TypeAlias = Noisy | Sketched
 def nearest_semidefinite(matrix: Floats) -> Floats:
     """The covariance matrix without negative eigenvalues that is nearest in the Frobenius norm.
 
-    The nearest matrix without negative eigenvalues, in the Frobenius norm. As an estimate no longer unbiased.
+    As an estimate no longer unbiased.
     """
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)

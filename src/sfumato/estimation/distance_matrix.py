@@ -78,7 +78,7 @@ def pairs(rows: int) -> int:
 def place(first: Integers, second: Integers, rows: int) -> Integers:
     """Where pairs of different rows stand in the triangle of a distance matrix.
 
-    Where the pairs of different rows stand in the triangle, in step; the order within a pair does not matter.
+    In step; the order within a pair does not matter.
     """
     i, j = np.minimum(first, second), np.maximum(first, second)
     return np.asarray(i * (2 * rows - i - 1) // 2 + j - i - 1)

@@ -97,7 +97,7 @@ def coefficients(view: View, columns: tuple[list[int], int], scaling: Floats, ri
 def _rounded(view: View, covariance: Floats, left: Floats, right: Floats) -> float:
     """How much rounding of rows moved a regression's covariance form left^T covariance right at most.
 
-    By how much rounding moved left^T covariance right at most: <Xl, Yr> - <X'l, Y'r> by Cauchy's inequality.
+    By Cauchy's inequality, from <Xl, Yr> - <X'l, Y'r>.
     """
     moved = [float(np.sum(np.abs(side) * view.rounding)) for side in (left, right)]
     length = [math.sqrt(max(float(side @ covariance @ side), 0.0)) for side in (left, right)]

@@ -176,7 +176,7 @@ class _Coin:
 
     @classmethod
     def of(cls, questionnaire: Questionnaire, law: SumLaw) -> Self | None:
-        """Randomized answers as tosses of a coin: for distances, if all columns are alike.
+        """Randomized answers as tosses of a coin.
 
         For distances, if all columns are alike and nothing is between equal and different.
         """

@@ -60,7 +60,7 @@ def squared_norm(a: ArrayLike, law: SketchLaw) -> Estimate:
 def hamming(a: ArrayLike, b: ArrayLike, law: SketchLaw, flags: int | None = None) -> Estimate:
     """How many flags differ between original rows of zeros and ones, from a sketch.
 
-    How many of ``flags`` flags differ (all columns by default), for original rows of zeros and ones.
+    How many of ``flags`` flags: all columns by default.
 
     The squared distance, which for such rows is the number of differences. The value stays unbiased; the interval is
     cut to [0, flags].

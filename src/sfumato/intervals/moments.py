@@ -204,6 +204,6 @@ class SketchLaw:
 def detectable(error_of_zero: Number, power: int = 1) -> Number:
     """Least detectable scale, given the standard error at a truth of 0.
 
-    The least scale that is distinguishable from 0: its ``power`` is 1.96 standard errors at a truth of 0.
+    Its ``power`` is 1.96 standard errors at a truth of 0.
     """
     return (_DETECTED * error_of_zero) ** (1 / power)

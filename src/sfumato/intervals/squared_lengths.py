@@ -199,10 +199,7 @@ def _stretches(geometry: Geometry) -> Floats | None:
 
 
 def gamma_quantiles(shape: float, scores: Floats) -> Floats:
-    """Quantiles of a gamma law, which squared lengths follow under Gaussian projection.
-
-    Of this shape, at normal quantiles; accurate in both tails.
-    """
+    """Quantiles of squared lengths' gamma law of this shape, at normal quantiles; accurate in both tails."""
     tail = scipy.special.ndtr(-np.abs(scores))
     upper, lower = scipy.special.gammainccinv(shape, tail), scipy.special.gammaincinv(shape, tail)
     return np.asarray(np.where(scores > 0, upper, lower))
@@ -216,10 +213,7 @@ def beta_quantiles(dim_out: int, dim_in: float, scores: Floats) -> Ends:
 
 
 def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) -> Floats:
-    """Quantiles of an estimated squared length, averaged over projections.
-
-    Standardised quantiles at one length, from the rows for given images, averaged over the stretches.
-    """
+    """Standardised quantiles at one squared length, from the rows for given images, averaged over the stretches."""
     images = squared * stretches
     place = scipy.interpolate.make_interp_spline(_place(_LENGTHS), rows, k=1)
     within = np.minimum(_place(images / unit.geometry.dim_out), _place(_LENGTHS)[-1])
@@ -239,10 +233,7 @@ def _averaged(unit: LengthLaw, squared: float, stretches: Floats, rows: Floats) 
 
 
 def _rising(scores: Floats, points: Floats) -> tuple[Floats, Floats]:
-    """The distribution function of an estimated squared length, made monotone.
-
-    The part of a distribution function between 0 and 1, made to rise where rounding lets it fall.
-    """
+    """Part of a squared length's distribution function between 0 and 1, made to rise where rounding lets it fall."""
     inside = np.isfinite(scores)
     return np.maximum.accumulate(scores[inside]), points[inside]
 
@@ -387,9 +378,7 @@ def _collisions(k: int, dim_in: int, tail: float) -> Ends:
 
 
 def _collision_laws(k: int, columns: int) -> list[Floats]:
-    """Laws of squared lengths under a sparse projection in which columns collide.
-
-    Exact laws of ||vP||^2 for v of 1, 2, ... ones under one sign per row: the probabilities of 0, 1, 2, ...
+    """Exact laws of squared lengths of v of 1, 2, ... ones under one sign per row: probabilities of 0, 1, 2, ...
 
     Each column falls into one of k cells with a sign. So the law for m columns is m! times the coefficient of t^m in
     A(t)^k, A = sum_i (t/k)^i / i! E z^(sum of i signs)^2, by the recurrence for powers of series; no term is negative.

@@ -57,7 +57,7 @@ class Setting:
 
     @property
     def schema(self) -> Schema:
-        """The cube."""
+        """The cube of columns in which the covariance is forecast."""
         return _cube(self.columns, self.longest / math.sqrt(self.columns))
 
 
@@ -77,7 +77,9 @@ class CovarianceForecast:
 
 @functools.lru_cache(maxsize=64)
 def ridge(rows: int, guarantee: Guarantee, *, centred: bool) -> float:
-    """The ridge that protects a sketch of as many rows, for records in the unit ball: the least, or a little above it.
+    """The ridge that a covariance sketch of as many rows would need to be private.
+
+    The ridge that protects a sketch of as many rows, for records in the unit ball: the least, or a little above it.
 
     The number of records, where it is protected, costs a little more (``covariance.COUNT_SHARE``).
     """
@@ -93,7 +95,10 @@ def _sketch_loss(rows: int, neighbours: Neighbours, level: float) -> ChiSquare:
 
 
 def standard_error(noise: CovarianceNoise, setting: Setting, rows: int | None = None) -> float:
-    """Of the variance along a direction, as a sketch of ``rows`` rows or with the noise of one of the other two."""
+    """Predicted standard error of a variance along a direction of the covariance.
+
+    Of the variance along a direction, as a sketch of ``rows`` rows or with the noise of one of the other two.
+    """
     recipe = Covariance(noise=noise, centred=setting.centred, rows=rows if noise == "sketch" else None)
     prepared = recipe.prepare(setting.schema, setting.guarantee)
     level = _level(prepared)
@@ -110,7 +115,10 @@ def _level(prepared: PreparedCovariance | PreparedCovarianceSketch) -> float:
 
 
 def _sketched(prepared: PreparedCovarianceSketch, setting: Setting, level: float) -> float:
-    """sqrt(2/r) of what is sketched, and the error of the number of records."""
+    """Predicted error of a sketched covariance.
+
+    sqrt(2/r) of what is sketched, and the error of the number of records.
+    """
     facts = prepared.facts(level, None)["mechanism"]
     whole = setting.variance * setting.records + facts["ridge"]
     count = setting.variance * math.sqrt(2) * facts.get("count_scale", 0.0)
@@ -118,7 +126,7 @@ def _sketched(prepared: PreparedCovarianceSketch, setting: Setting, level: float
 
 
 def _noisy(prepared: PreparedCovariance, setting: Setting, level: float) -> float:
-    """The analyst's own formula, on the sums that the setting implies."""
+    """Predicted error of a noisy covariance: the analyst's own formula, on the sums that the setting implies."""
     facts, dim = prepared.facts(level, None)["mechanism"], setting.columns
     counted = setting.guarantee.neighbours == "add-remove"
     direction, anchor = np.full(dim, 1 / math.sqrt(dim)), facts["anchor"]
@@ -138,7 +146,7 @@ def _noisy(prepared: PreparedCovariance, setting: Setting, level: float) -> floa
 
 
 def ranking(setting: Setting, rows: int = SKETCH_ROWS) -> tuple[CovarianceForecast, ...]:
-    """The ways of releasing that can promise the guarantee, the most accurate first.
+    """The ways of releasing a covariance that can promise the guarantee, the most accurate first.
 
     A sketch of many rows comes near Gaussian noise where variances are small, and falls behind as they grow, since its
     error is a share of them. It is positive by itself and holds rows times columns numbers.
@@ -154,7 +162,7 @@ def ranking(setting: Setting, rows: int = SKETCH_ROWS) -> tuple[CovarianceForeca
 
 
 def _sketch_protects(guarantee: Guarantee) -> bool:
-    """A sketch protects one whole record at a time, and needs delta > 0."""
+    """Whether a covariance sketch can promise the guarantee: whole records one at a time, and delta > 0."""
     whole = guarantee.unit == "record" and guarantee.allowed_change.kind == "box" and guarantee.group == 1
     return whole and guarantee.delta > 0
 
@@ -176,19 +184,22 @@ class SpreadErrors:
     rows: int = 1
 
     def variance(self, quantity: float) -> float:
-        """Of the estimated variance."""
+        """Predicted variance of the estimated variance along a direction."""
         if self.law is None:
             return (self.fixed + self.share * quantity) ** 2
         return (4 * self.law.variance * quantity + self.law.fourth * self.law.variance**2) / self.rows
 
     def mistake(self, distance: float) -> float:
-        """Of no meaning for covariances."""
+        """Clustering mistakes have no meaning for covariances."""
         del distance
         return math.nan
 
 
 def options(request: PlanRequest) -> Iterator[Option]:
-    """Noise on the second moment, a sketch of it, and noise on every record; as if all columns were equally wide."""
+    """Options of a plan that publish a covariance.
+
+    Noise on the second moment, a sketch of it, and noise on every record; as if all columns were equally wide.
+    """
     yield from _input_noise(request)
     guarantee, records = replace(request.guarantee, projection="fixed"), request.rows
     assert records is not None
@@ -225,7 +236,7 @@ def _covariance(recipe: Covariance, guarantee: Guarantee, dimension: int, errors
 
 
 def _input_noise(request: PlanRequest) -> Iterator[Option]:
-    """Sketches without projection, whose noise averages out over the records."""
+    """Options for a covariance by noise on every record: sketches without projection, whose noise averages out."""
     if request.guarantee.neighbours != "replace" or request.rows is None:
         return
     whole = replace(request, guarantee=replace(request.guarantee, projection="fixed"), purpose="distances")

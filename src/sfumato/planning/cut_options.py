@@ -39,7 +39,7 @@ class CutQuestion:
 
     @property
     def spread(self) -> int:
-        """How many pairs the cut separates."""
+        """How many pairs of vertices the cut separates."""
         return _separated(self.vertices, self.side)
 
 
@@ -58,31 +58,34 @@ class CutForecast:
 
 
 def sketch_ridge(vertices: int, rows: int, guarantee: Guarantee) -> float:
-    """The weight w of the complete graph that a sketch would mix in."""
+    """The weight w of the complete graph that a graph sketch would mix in, for predicted cuts."""
     level = least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), guarantee.epsilon, guarantee.delta)
     return cuts.ridge(1 / level, vertices)
 
 
 def sketch_variance(question: CutQuestion, rows: int, guarantee: Guarantee) -> float:
-    """Variance of the cut from a sketch."""
+    """Predicted variance of the cut from a graph sketch."""
     n, weight = question.vertices, sketch_ridge(question.vertices, rows, guarantee)
     return float(cuts.sketch_variance(question.weight, question.spread, vertices=n, weight=weight, rows=rows))
 
 
 def noise_variance(question: CutQuestion, guarantee: Guarantee) -> float:
-    """Variance of the cut from Laplace noise on every pair: s (n - s) 2 / epsilon^2 at delta = 0."""
+    """Predicted variance of the cut from Laplace noise on every pair: s (n - s) 2 / epsilon^2 at delta = 0."""
     scale = least_level(lambda level: Laplace(1.0, level), guarantee.epsilon, guarantee.delta)
     return float(cuts.pair_variance(question.spread, 2 * scale**2))
 
 
 def response_variance(question: CutQuestion, guarantee: Guarantee) -> float:
-    """Variance of the cut from randomized response on every pair: s (n - s) / (4 sinh^2(epsilon/2)) at delta = 0."""
+    """Predicted variance of the cut from randomized response on every pair.
+
+    Variance of the cut from randomized response on every pair: s (n - s) / (4 sinh^2(epsilon/2)) at delta = 0.
+    """
     each = 1 / least_level(lambda level: Response(1 / level), guarantee.epsilon, guarantee.delta)
     return float(cuts.pair_variance(question.spread, cuts.response_noise(each)))
 
 
 def rank(question: CutQuestion, rows: int, guarantee: Guarantee) -> list[CutForecast]:
-    """The three mechanisms, those that can serve the graph first, and of these the most accurate first.
+    """The three mechanisms for cuts, those that can serve the graph first, and of these the most accurate first.
 
     Randomized response answers for graphs without weights. The sketch's error grows with the cut, the others' do not.
     """
@@ -115,7 +118,7 @@ class Verdict:
     vertices: int | None
 
     def describe(self) -> str:
-        """The verdict in plain words."""
+        """How much of a small graph's cuts a sketch would show, and what would help, in plain words."""
         shown = (
             f"The sketch mixes {self.share:.1%} of the graph with {1 - self.share:.1%} of the complete graph. "
             f"The standard error of a degree is at least {self.floor:.3g}."
@@ -129,7 +132,7 @@ class Verdict:
 
 
 def small_graph(vertices: int, rows: int, guarantee: Guarantee) -> Verdict:
-    """Whether a graph is large enough for a sketch.
+    """Whether a graph is large enough for a sketch to answer its cuts.
 
     1 - w/n = sn / (sn + 2) with s the ratio that the promise allows, so half is shown exactly if s >= 2/n.
     """
@@ -157,7 +160,7 @@ def _or_none(found: Callable[[], float]) -> float | None:
 
 
 def _most_rows(ratio: float, guarantee: Guarantee) -> int | None:
-    """The most rows whose loss at this ratio keeps the promise: every row more costs more."""
+    """The most rows of a graph sketch whose loss at this ratio keeps the promise: every row more costs more."""
 
     def fits(rows: int) -> bool:
         return ChiSquare(rows=rows, ratio=ratio).delta(guarantee.epsilon) <= guarantee.delta
@@ -187,7 +190,7 @@ class CutErrors:
     pair_variance: float = 0.0
 
     def variance(self, quantity: float) -> float:
-        """Of the weight of the cut."""
+        """Predicted variance of the weight of the cut."""
         spread = _separated(self.vertices, self.side)
         if self.rows == 0:
             return float(cuts.pair_variance(spread, self.pair_variance))
@@ -195,13 +198,16 @@ class CutErrors:
         return float(cuts.sketch_variance(quantity, spread, vertices=n, weight=self.ridge, rows=self.rows))
 
     def mistake(self, distance: float) -> float:
-        """Of no meaning for cuts."""
+        """Clustering mistakes have no meaning for cuts."""
         del distance
         return math.nan
 
 
 def options(request: PlanRequest) -> Iterator[Option]:
-    """A sketch of the graph at its best number of rows, and noise or responses on all pairs while they fit."""
+    """Options of a plan for cuts of a graph.
+
+    A sketch of the graph at its best number of rows, and noise or responses on all pairs while they fit.
+    """
     assert request.rows is not None
     vertices, guarantee = request.rows, request.guarantee
     draft = CutErrors(vertices, vertices // 2)
@@ -247,7 +253,7 @@ def _option(name: str, noise: str, recipe: Recipe, numbers: int, guarantee: Guar
 
 
 def advice(options: tuple[Option, ...], request: PlanRequest) -> Iterator[str]:
-    """Where the sketch beats noise on pairs, and what a small graph would need."""
+    """Advice for a plan of cuts: where the sketch beats noise on pairs, and what a small graph would need."""
     sketch = next((o.errors for o in options if isinstance(o.errors, CutErrors) and o.errors.rows), None)
     if sketch is None:
         return
@@ -258,7 +264,10 @@ def advice(options: tuple[Option, ...], request: PlanRequest) -> Iterator[str]:
 
 
 def _largest_side(options: tuple[Option, ...], scale: float) -> int | None:
-    """The most vertices on one side at which the sketch is best, for cuts in proportion to them; None: at no side."""
+    """The most vertices on one side of a cut at which the sketch is the best option.
+
+    For cuts in proportion to the vertices; None: at no side.
+    """
     found: int | None = None
     errors = [o.errors for o in options if isinstance(o.errors, CutErrors)]
     half = errors[0].vertices // 2

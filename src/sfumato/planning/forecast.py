@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from sfumato.intervals.moments import Geometry, NoiseKind
+from sfumato.numerics.bisection import crossings
 from sfumato.numerics.types import Floats
 from sfumato.privacy import profiles
 from sfumato.privacy.calibration import least_level, replaced_guess
@@ -52,7 +53,7 @@ class ColumnWidths:
 
     @classmethod
     def of(cls, schema: Schema) -> Self:
-        """Of a schema."""
+        """Column widths of a schema, for forecast sensitivities."""
         encoding = schema.encoding
         alone = np.ones(encoding.dim, bool)
         groups = [(float(encoding.ranges[a:b].max()), b - a) for a, b in encoding.categories]
@@ -74,7 +75,7 @@ class ColumnWidths:
 
     @classmethod
     def flags_of(cls, dim: int) -> Self:
-        """Of that many flags, without building a schema."""
+        """Column widths of that many flags, without building a schema."""
         return cls(dim, 1.0, float(dim), math.sqrt(dim), 0.0, dim / 2, flags=True)
 
 
@@ -82,7 +83,10 @@ class ColumnWidths:
 
 
 def reach(shape: Geometry, order: int, change: Change, widths: ColumnWidths) -> float:
-    """How far one unit moves a row of the sketch in the l1 or l2 norm: section 2 of the mathematics, at a typical P."""
+    """Forecast sensitivity of a sketch: how far one unit moves its rows in the l1 or l2 norm.
+
+    Section 2 of the mathematics, at a typical P.
+    """
     if change.kind == "attribute":
         two = 2.0 if order == 1 and shape.family in ("identity", "sparse") else math.sqrt(2)
         return row_norm(shape, order) * max(widths.widest, two * widths.category)
@@ -98,7 +102,10 @@ def _box(shape: Geometry, order: int, widths: ColumnWidths) -> float:
 
 
 def _spectral(shape: Geometry, order: int) -> float:
-    """Max ||vP|| over the unit ball: sigma_max in the l2 norm; up to sqrt(k) times that in the l1 norm."""
+    """Forecast of max ||vP|| over the unit ball, at a typical P.
+
+    Max ||vP|| over the unit ball: sigma_max in the l2 norm; up to sqrt(k) times that in the l1 norm.
+    """
     if order == 2:
         return largest_singular(shape)
     if shape.dim_out <= _LARGEST_ENUMERATED and shape.family == "sparse":
@@ -112,7 +119,10 @@ _NODES, _WEIGHTS = (np.asarray(column) for column in np.polynomial.legendre.legg
 
 
 def _of_largest(quantile: Callable[[float], float], count: int) -> float:
-    """The fourth root of the mean fourth power of the largest of ``count`` draws of a law; its median if very many."""
+    """Forecast of the largest of many random norms.
+
+    The fourth root of the mean fourth power of the largest of ``count`` draws of a law; its median if very many.
+    """
     if count > _MANY:
         return quantile(0.5 ** (1 / count))
     values = np.array([quantile(((node + 1) / 2) ** (1 / count)) for node in _NODES])
@@ -121,7 +131,10 @@ def _of_largest(quantile: Callable[[float], float], count: int) -> float:
 
 @functools.lru_cache(maxsize=1 << 14)
 def row_norm(shape: Geometry, order: int) -> float:
-    """max_j ||P_j||: the same for every draw of the first three, averaged over draws for the others."""
+    """Forecast of the largest row norm max_j ||P_j|| of a projection not yet drawn.
+
+    max_j ||P_j||: the same for every draw of the first three, averaged over draws for the others.
+    """
     d, k = shape.dim_in, shape.dim_out
     fixed = {"identity": 1.0, "sparse": 1.0, "rademacher": math.sqrt(k) if order == 1 else 1.0}
     if shape.family in fixed:
@@ -151,7 +164,7 @@ def _orthonormal_row(rank: float, shape: Geometry, order: int) -> float:
 
 
 def _sum_quantile(k: int, rank: float) -> float:
-    """The quantile of sum |g_i| / sqrt(k), by its first three moments."""
+    """Forecast of a Gaussian row's l1 norm: the quantile of sum |g_i| / sqrt(k), by its first three moments."""
     mean, variance = math.sqrt(2 / math.pi), 1 - 2 / math.pi
     skewness = math.sqrt(2) * (4 - math.pi) / (math.pi - 2) ** 1.5 / math.sqrt(k)
     shape = 4 / skewness**2
@@ -161,7 +174,10 @@ def _sum_quantile(k: int, rank: float) -> float:
 
 @functools.lru_cache(maxsize=1 << 14)
 def largest_singular(shape: Geometry) -> float:
-    """sigma_max(P): exact for identity and orthonormal, averaged over draws for the others."""
+    """Forecast of sigma_max(P) of a projection not yet drawn.
+
+    sigma_max(P): exact for identity and orthonormal, averaged over draws for the others.
+    """
     d, k = shape.dim_in, shape.dim_out
     if shape.family == "identity":
         return 1.0
@@ -180,7 +196,10 @@ def _binomial_quantile(rank: float, trials: int, chance: float) -> float:
 
 
 def distances_reach(order: int, guarantee: Guarantee, change: Change, widths: ColumnWidths, rows: int) -> float:
-    """How far one unit moves all squared distances of n records, in the l1 or l2 norm: see ``mechanisms.distances``."""
+    """Forecast sensitivity of noisy distances.
+
+    How far one unit moves all squared distances of n records, in the l1 or l2 norm: see ``mechanisms.distances``.
+    """
     if change.kind == "attribute":
         one = both = max(widths.widest**2, 2 * widths.category**2)
     elif change.kind == "box":
@@ -202,30 +221,36 @@ def _farther(radius: float, diameter: float) -> float:
 
 
 def noises(guarantee: Guarantee) -> tuple[NoiseKind, ...]:
-    """The kinds of noise that can keep a promise."""
+    """The kinds of noise that a forecast considers: those that can keep a promise."""
     return ("laplace",) if guarantee.delta == 0 else ("laplace", "gaussian")
 
 
 def fixed_level(noise: NoiseKind, epsilon: float, delta: float) -> float:
-    """Standard deviation of the noise over the sensitivity, for a fixed projection: exact."""
+    """Forecast noise level, its standard deviation over the sensitivity, for a fixed projection: exact."""
     if noise == "laplace":
         return math.sqrt(2) * least_level(lambda b: Laplace(1.0, b), epsilon, delta, start=1 / epsilon)
     return least_level(lambda s: Gaussian(1.0, s), epsilon, delta, start=1 / epsilon)
 
 
 def fresh_levels(shapes: list[Geometry], epsilon: float, delta: float) -> Floats:
-    """Standard deviation of Gaussian noise over the radius, for fresh gaussian or orthonormal projections."""
+    """Forecast levels of Gaussian noise for fresh projections.
+
+    Standard deviation of Gaussian noise over the radius, for fresh gaussian or orthonormal projections.
+    """
     stretches, weights = (np.array(column) for column in zip(*map(stretch, shapes), strict=True))
 
     def excess(scale: Floats) -> Floats:
         found = profiles.gaussian_in_doubles(epsilon, stretches / scale[:, None])
         return np.asarray(np.sum(weights * found, axis=1) - delta)
 
-    return _bisect(excess, len(shapes), fixed_level("gaussian", epsilon, delta))
+    return crossings(excess, len(shapes), fixed_level("gaussian", epsilon, delta))
 
 
 def stretch(shape: Geometry, points: int = 241) -> tuple[Floats, Floats]:
-    """Points and weights for averages over ||vP||/||v|| of a fresh projection; its tail carries delta."""
+    """Quadrature for forecasts over the stretch of a fresh projection.
+
+    Points and weights for averages over ||vP||/||v|| of a fresh projection; its tail carries delta.
+    """
     d, k = shape.dim_in, shape.dim_out
     if shape.family == "orthonormal" and k == d:
         return np.ones(points), np.full(points, 1 / points)
@@ -242,42 +267,33 @@ def stretch(shape: Geometry, points: int = 241) -> tuple[Floats, Floats]:
 
 
 def fresh_laplace_level(epsilon: float, delta: float) -> float:
-    """Standard deviation of Laplace noise over the radius, for a fresh gaussian projection to one column: exact."""
+    """Forecast level of Laplace noise for a fresh Gaussian projection.
+
+    Standard deviation of Laplace noise over the radius, for a fresh gaussian projection to one column: exact.
+    """
 
     def excess(scale: Floats) -> Floats:
         found = profiles.folded_laplace(epsilon, dim_out=1, radius=1.0, laplace_scale=float(scale[0]))
         return np.array([found - delta])
 
-    return math.sqrt(2) * float(_bisect(excess, 1, 4 / epsilon, rounds=24)[0])
+    return math.sqrt(2) * float(crossings(excess, 1, 4 / epsilon, rounds=24)[0])
 
 
 def ridge_level(rows: int, guarantee: Guarantee) -> float:
-    """1/s for a Gaussian sketch of so many rows: how many squared lengths of a record its ridge must be."""
+    """Forecast level of the ridge of a Gaussian sketch.
+
+    1/s for a Gaussian sketch of so many rows: how many squared lengths of a record its ridge must be.
+    """
     if guarantee.neighbours == "replace":
         return replaced_guess(rows, guarantee.epsilon, guarantee.delta)
     return least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), guarantee.epsilon, guarantee.delta)
 
 
 def more_columns(dim_out: int) -> float:
-    """How much more noise than one column a few columns ask for there: about 0.6% for each doubling.
+    """Forecast of how much more Laplace noise a few columns ask for than one.
+
+    After a fresh Gaussian projection: about 0.6% for each doubling.
 
     Within 1% of the composed value up to 8 columns, for epsilon from 0.1 to 4 and delta from 1e-6 to 1e-3.
     """
     return 1 + 0.006 * math.log2(dim_out)
-
-
-def normal_tail(x: Floats) -> Floats:
-    """Pr[g > x] for a standard normal g."""
-    return np.asarray(scipy.special.ndtr(-x))
-
-
-def _bisect(excess: Callable[[Floats], Floats], count: int, start: float, rounds: int = 40) -> Floats:
-    """Where a falling function crosses 0, for many at once, between start/8 and 8 start or beyond."""
-    low, high = np.full(count, start / 8), np.full(count, start * 8)
-    while (excess(high) > 0).any():
-        high *= 4
-    for _ in range(rounds):
-        middle = np.sqrt(low * high)
-        above = excess(middle) > 0
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return high

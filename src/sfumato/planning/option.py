@@ -17,11 +17,14 @@ class Errors(Protocol):
     """How an option errs, as functions of the truth."""
 
     def variance(self, quantity: float) -> float:
-        """Of an estimate of this quantity: a squared distance, a variance, the weight of a cut."""
+        """Predicted variance of an option's estimate of a squared distance, a variance, or the weight of a cut."""
         ...
 
     def mistake(self, distance: float) -> float:
-        """How often a record of one of two tight groups looks nearer to the other's centre."""
+        """Predicted clustering mistakes of an option.
+
+        How often a record of one of two tight groups looks nearer to the other's centre.
+        """
         ...
 
 
@@ -44,16 +47,16 @@ class Option:
     power: int = 2
 
     def standard_error(self, scale: float) -> float:
-        """Of an estimate at this scale."""
+        """Predicted standard error of the option's estimate at this scale."""
         return math.sqrt(max(0.0, self.errors.variance(scale**self.power)))  # where nothing errs, rounding can
 
     def relative_error(self, scale: float) -> float:
-        """The standard error over the quantity."""
+        """Predicted standard error of the option over the quantity."""
         return self.standard_error(scale) / scale**self.power
 
     @property
     def detectable(self) -> float:
-        """The least scale that is distinguishable from 0."""
+        """The least scale that the option distinguishes from 0."""
         return float(moments.detectable(self.standard_error(0.0), self.power))
 
 
@@ -74,7 +77,7 @@ class PlanRequest:
     dimension: int | None = None
 
     def merit(self, option: Option) -> float:
-        """What is ranked, smaller is better."""
+        """Merit by which an option is ranked, smaller is better."""
         if self.purpose == "clustering":
             return option.errors.mistake(self.scale)
         return option.standard_error(self.scale)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 
 from sfumato.errors import ParameterError
 from sfumato.estimation.response_law import Between, Channel, Questionnaire, ResponseColumn
@@ -38,19 +39,25 @@ class SketchErrors:
     flags: bool = False
 
     def variance(self, quantity: float) -> float:
-        """Of an estimated squared distance: ||v||_4^4 is ||v||^2 for flags and at least ||v||^4/d for any v."""
+        """Predicted variance of a squared distance estimated from a sketch of every record.
+
+        Of an estimated squared distance: ||v||_4^4 is ||v||^2 for flags and at least ||v||^4/d for any v.
+        """
         fourth = quantity if self.flags else quantity**2 / self.law.geometry.dim_in
         return float(self.law.distance_variance(quantity, fourth))
 
     def mistake(self, distance: float) -> float:
-        """Pr[noise along the line of centres > half their distance], averaged over how the projection stretches it."""
+        """Predicted share of records that clusters of a sketch misplace.
+
+        Pr[noise along the line of centres > half their distance], averaged over how the projection stretches it.
+        """
         if self.law.fixed:
             stretches, weights = np.ones(1), np.ones(1)
         else:
             geometry = self.law.geometry
             family = "orthonormal" if geometry.family == "orthonormal" else "gaussian"
             stretches, weights = forecast.stretch(Geometry(family, geometry.dim_in, geometry.dim_out))
-        return float(np.sum(weights * forecast.normal_tail(distance * stretches / (2 * self.law.noise.scale))))
+        return float(np.sum(weights * scipy.special.ndtr(-distance * stretches / (2 * self.law.noise.scale))))
 
 
 _FIXED: tuple[Family, ...] = ("identity", "sparse", "rademacher", "orthonormal", "gaussian", "achlioptas")
@@ -66,18 +73,18 @@ class SketchCurve:
 
     @property
     def label(self) -> str:
-        """For a legend."""
+        """Legend of the curve: family, noise and use of the projection."""
         law = self.errors[0].law
         return f"{law.geometry.family} {self.guarantee.projection}, {law.noise.kind}"
 
     @property
     def shapes(self) -> tuple[Geometry, ...]:
-        """The projection at each dimension."""
+        """The projection at each dimension along the curve."""
         return tuple(errors.law.geometry for errors in self.errors)
 
 
 def sketches(request: PlanRequest, *, quick: bool = False) -> Iterator[Option]:
-    """The best dimension of every family, noise and use of the projection."""
+    """Options that publish a sketch of every record: the best dimension of each family, noise and use of projection."""
     for curve in curves(request, quick=quick):
         merits = [_merit(request, errors) for errors in curve.errors]
         best = min(range(len(merits)), key=merits.__getitem__)
@@ -85,7 +92,10 @@ def sketches(request: PlanRequest, *, quick: bool = False) -> Iterator[Option]:
 
 
 def quick_sketch(request: PlanRequest) -> Option:
-    """The best sketch of fewer families and dimensions, at typical sensitivities: for searches over plans."""
+    """The best sketch of every record at typical sensitivities, for searches over plans.
+
+    Of fewer families and dimensions than a plan considers.
+    """
     return min(sketches(request, quick=True), key=request.merit)
 
 
@@ -97,7 +107,10 @@ def _merit(request: PlanRequest, errors: SketchErrors) -> float:
 
 @functools.lru_cache(maxsize=4)  # a plan and its picture need the same ones
 def curves(request: PlanRequest, *, quick: bool = False) -> tuple[SketchCurve, ...]:
-    """Every family, noise and use of the projection that keeps the promise, at many dimensions."""
+    """Sketches of every record at many dimensions.
+
+    Every family, noise and use of the projection that keeps the promise, at many dimensions.
+    """
     return tuple(_curves(request, quick=quick))
 
 
@@ -144,7 +157,7 @@ def _curve(
 
 
 def _shapes(family: Family, request: PlanRequest, growth: float = 1.04) -> Iterator[Geometry]:
-    """Dimensions to try: every one up to some 30, then steps of 4%."""
+    """Dimensions to try for sketches of every record: each up to some 30, then steps of 4%."""
     d = request.widths.dim
     if family == "identity":
         if d <= request.largest_dimension and request.dimension in (None, d):
@@ -160,7 +173,7 @@ def _shapes(family: Family, request: PlanRequest, growth: float = 1.04) -> Itera
 
 
 def option_at(request: PlanRequest, guarantee: Guarantee, errors: SketchErrors) -> Option:
-    """The option at one point of a curve."""
+    """The sketch option at one point of a curve of dimensions."""
     shape = errors.law.geometry
     identity = shape.family == "identity"
     recipe = Sketch(
@@ -183,7 +196,9 @@ def option_at(request: PlanRequest, guarantee: Guarantee, errors: SketchErrors) 
 
 
 def drawn(option: Option, request: PlanRequest) -> Option:
-    """With a fixed projection small enough to draw now: a seed, and the noise that it will really have.
+    """A sketch option of every record with its projection drawn.
+
+    With a fixed projection small enough to draw now: a seed, and the noise that it will really have.
 
     Of a few draws the one with the most typical noise is taken. The luckiest would make noise smaller, but projections
     with small sensitivities also shorten lengths, so estimates would no longer be unbiased.
@@ -221,7 +236,7 @@ class DistancesErrors:
     law: NoiseLaw
 
     def variance(self, quantity: float) -> float:
-        """Of an estimated squared distance."""
+        """Predicted variance of a squared distance published with noise."""
         del quantity
         return self.law.variance
 
@@ -239,19 +254,22 @@ class ResponsesErrors:
     scale: float
 
     def variance(self, quantity: float) -> float:
-        """Of an estimated squared distance, if columns of all kinds differ alike."""
+        """Predicted variance of a squared distance from randomized answers, if columns of all kinds differ alike."""
         return float(self.between.variance(quantity))
 
     def mistake(self, distance: float) -> float:
-        """As for a sketch without projection: unbiased rows have independent errors of this scale."""
-        return float(forecast.normal_tail(np.array(distance / (2 * self.scale))))
+        """Predicted share of records misplaced in clusters of randomized answers.
+
+        As for a sketch without projection: unbiased rows have independent errors of this scale.
+        """
+        return float(scipy.special.ndtr(-distance / (2 * self.scale)))
 
 
 _COMPOSED_PLAN = 512  # values beyond which a plan adds up pure epsilons, for speed
 
 
 def responses(request: PlanRequest) -> Iterator[Option]:
-    """Randomized response, for flags and categories."""
+    """Options that publish randomized response for every record, for flags and categories."""
     guarantee = replace(request.guarantee, projection="fixed")
     if request.schema is None:
         columns: tuple[ResponseColumn, ...] = (ResponseColumn(1, 0, 1.0),)
@@ -290,7 +308,10 @@ def _changed_flags(guarantee: Guarantee, columns: int) -> tuple[int, ...]:
 
 
 def _epsilon_per_value(guarantee: Guarantee, changed: tuple[int, ...]) -> float:
-    """What each value gets: all of epsilon for one, a share or more of it for many."""
+    """Epsilon of each value of a record under randomized response.
+
+    What each value gets: all of epsilon for one, a share or more of it for many.
+    """
     values, group = len(changed) * guarantee.group, guarantee.group
     if values > _COMPOSED_PLAN or guarantee.delta == 0:
         return min(LARGEST_EPSILON, guarantee.epsilon / values)
@@ -309,7 +330,7 @@ def _responses_errors(columns: tuple[ResponseColumn, ...], repeated: int, epsilo
 
 
 def distances(request: PlanRequest) -> Iterator[Option]:
-    """Noise on all pairs, while there are not too many of them."""
+    """Options that publish noisy distances of all pairs of records, while there are not too many of them."""
     guarantee, rows = replace(request.guarantee, projection="fixed"), request.rows
     if rows is None or not 2 <= rows <= MOST_ROWS:
         return

@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def best(self) -> Option:
-        """The first option."""
+        """The best option of the plan, which is the first."""
         return self.options[0]
 
     @property
@@ -49,7 +49,7 @@ class Plan:
         return self.best.mechanism
 
     def only(self, wanted: Callable[[Option], bool]) -> "Plan":
-        """The same plan with fewer options; refuses to have none."""
+        """The plan restricted to some of its options; refuses to have none."""
         kept = tuple(option for option in self.options if wanted(option))
         if not kept:
             raise ParameterError("no such option keeps this promise (Gaussian noise needs delta > 0)")
@@ -67,12 +67,12 @@ class Plan:
 
     @property
     def noun(self) -> str:
-        """What the scale is: a distance, a deviation, a cut."""
+        """What the scale of the plan is: a distance, a deviation, a cut."""
         return _NOUNS[self.purpose].removesuffix("s")
 
     @property
     def verdict(self) -> str:
-        """What the best option can do, in plain sentences."""
+        """Verdict of the plan: what the best option can do, in plain sentences."""
         best, r, other = self.best, self.distance, self._keenest
         nouns, shown = _NOUNS[self.purpose], other if self.hopeless else best
         blind = f"{nouns} below {shown.detectable:.3g} are indistinguishable from 0 at this epsilon"
@@ -84,7 +84,7 @@ class Plan:
         return f"{self._recovered()} {blind[0].upper()}{blind[1:]}."
 
     def _recovered(self) -> str:
-        """How well the best option estimates quantities at the scale."""
+        """Verdict of the plan on how well the best option estimates quantities at the scale."""
         best, r = self.best, self.distance
         if self.purpose == "clustering":
             return f"Groups {r:.3g} apart: {best.errors.mistake(r):.1%} of records land in the wrong one."
@@ -100,11 +100,14 @@ class Plan:
         return told
 
     def curves(self) -> tuple[SketchCurve, ...]:
-        """Every dimension of every sketch that was considered, for pictures; none where only sums are published."""
+        """Every dimension of every sketch that was planned, for pictures; none where only sums are published."""
         return () if self.purpose in _SUMMED else tuple(per_record.curves(self.request))
 
     def all_sketches(self, dimensions: Container[int] | None = None) -> list[Option]:
-        """Every point of every curve as an option, with typical sensitivities; or those of some dimensions, drawn."""
+        """Every sketch that the plan considered as an option.
+
+        Every point of every curve as an option, with typical sensitivities; or those of some dimensions, drawn.
+        """
         options = [
             per_record.option_at(self.request, curve.guarantee, errors)
             for curve in self.curves()
@@ -115,7 +118,7 @@ class Plan:
         return [per_record.drawn(option, self.request) for option in options if option.dimension in dimensions]
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """The ranked plan as values for machines."""
         return {
             "purpose": self.purpose,
             "distance": self.distance,
@@ -148,7 +151,7 @@ class Plan:
         return _percent(option.relative_error(self.distance))
 
     def describe(self) -> str:
-        """A table and the verdict."""
+        """The ranked plan in words: a table of options and the verdict."""
         head = ("mechanism", "projection", "columns", "noise", "its sd", "std error", "relative", "detectable", "size")
         rows = [
             (
@@ -211,7 +214,7 @@ def plan(
     distance: float | None = None,
     largest_dimension: int | None = None,
 ) -> Plan:
-    """Rank the configurations that keep ``guarantee``, for a purpose at a scale.
+    """Plan: rank the configurations that keep ``guarantee``, for a purpose at a scale.
 
     schema or columns : what will be released; a number of columns alone means that many flags.
     rows              : how many records, or vertices of a graph; needed for release sizes and for sums over records.
@@ -244,7 +247,7 @@ def ask(
     distance: float | None = None,
     largest_dimension: int | None = None,
 ) -> PlanRequest:
-    """What ``plan`` is asked, checked and completed."""
+    """The request of a plan from the arguments of ``plan``, checked and completed."""
     check.one_of(get_args(Purpose), purpose=purpose)
     if columns is not None:
         check.whole(1, columns=columns)
@@ -260,7 +263,10 @@ def ask(
 
 
 def outline(request: PlanRequest, *, assumed: bool, options: Iterable[Option] | None = None) -> Plan:
-    """A plan without advice; unless told otherwise with typical sensitivities, so that it takes milliseconds."""
+    """An outline of a plan, without advice.
+
+    A plan without advice; unless told otherwise with typical sensitivities, so that it takes milliseconds.
+    """
     found = tuple(sorted(_typical_options(request) if options is None else options, key=request.merit))
     if not found:
         raise ParameterError("no mechanism can keep this promise: see what each one says with its own prepare()")
@@ -275,7 +281,7 @@ def _widths(
     rows: int | None,
     distance: float | None,
 ) -> ColumnWidths:
-    """What is known of the columns; the vertices of a graph are each other's columns."""
+    """Column widths that a plan is made for; the vertices of a graph are each other's columns."""
     if purpose == "cuts":
         if guarantee.unit != "edge" or schema is not None or columns is not None or rows is None or distance is None:
             raise ParameterError(
@@ -301,7 +307,7 @@ def _typical(widths: ColumnWidths, purpose: Purpose) -> float:
 
 
 def _options(request: PlanRequest) -> Iterator[Option]:
-    """The options with projections that are drawn now where they are small enough, and their own sensitivities."""
+    """Options of a plan, with projections drawn now where they are small enough, and their own sensitivities."""
     return (per_record.drawn(option, request) for option in _typical_options(request))
 
 
@@ -316,7 +322,7 @@ def _typical_options(request: PlanRequest) -> Iterator[Option]:
 
 
 def advice(draft: Plan) -> Iterator[str]:
-    """What would help where the best option is poor, and where another one is better."""
+    """Advice of a plan: what would help where the best option is poor, and where another one is better."""
     request = draft.request
     if request.purpose == "cuts":
         yield from cut_options.advice(draft.options, request)
@@ -331,7 +337,10 @@ def advice(draft: Plan) -> Iterator[str]:
 
 
 def _smaller_change(request: PlanRequest) -> Iterator[str]:
-    """A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good."""
+    """Advice of a plan to protect a smaller change.
+
+    A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good.
+    """
     stated = request.guarantee.allowed_change
     kind, radius = (stated.kind, stated.radius) if stated.radius is not None else ("l1", request.widths.total)
 
@@ -349,7 +358,10 @@ def _smaller_change(request: PlanRequest) -> Iterator[str]:
 
 
 def _needed(request: PlanRequest, guarantee: Callable[[float], Guarantee]) -> float | None:
-    """The least factor (to 5%) at which some option has the good relative error, or None below a million."""
+    """How much weaker a promise a plan would need for a good error.
+
+    The least factor (to 5%) at which some option has the good relative error, or None below a million.
+    """
 
     def good(scale: float) -> bool:
         asked = replace(request, guarantee=guarantee(scale))
@@ -367,7 +379,7 @@ def _needed(request: PlanRequest, guarantee: Callable[[float], Guarantee]) -> fl
 
 
 def _quick(request: PlanRequest) -> Iterator[Option]:
-    """Enough options to know what is possible."""
+    """Enough options of a plan to know what is possible."""
     if request.purpose in _SUMMED:
         yield from _options(request)
         return

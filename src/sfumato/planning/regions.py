@@ -26,12 +26,12 @@ class Region:
     best: dict[str, Option]
 
     def error(self, name: str) -> float:
-        """The standard error of one mechanism, infinite where it is not offered."""
+        """The standard error of one mechanism at this distance, infinite where it is not offered."""
         return self.best[name].standard_error(self.distance) if name in self.best else math.inf
 
     @property
     def winner(self) -> str:
-        """The mechanism with the least error."""
+        """The mechanism that wins at this distance, with the least error."""
         return min(NAMES, key=self.error)
 
     @property
@@ -41,7 +41,7 @@ class Region:
 
 
 def region(distance: float, *, columns: int, rows: int, guarantee: Guarantee) -> Region:
-    """Every mechanism's best at one distance, for flags."""
+    """Which mechanism wins at one distance: every mechanism's best there, for flags."""
     made = plan(columns=columns, rows=rows, guarantee=guarantee, distance=distance)
     return Region(distance, _by_name(made))
 
@@ -54,7 +54,10 @@ def _by_name(made: Plan) -> dict[str, Option]:
 
 
 def borders(*, columns: int, rows: int, guarantee: Guarantee) -> list[Region]:
-    """Distances at which the winner, or whether it is useful, changes: the first of each stretch, from 1 to sqrt(d)."""
+    """Borders between the regions in which mechanisms win.
+
+    Distances at which the winner, or whether it is useful, changes: the first of each stretch, from 1 to sqrt(d).
+    """
     at = partial(region, columns=columns, rows=rows, guarantee=guarantee)
     low, high = 1.0, math.sqrt(columns)
     steps = max(2, math.ceil(6 * math.log2(max(high, 2.0))))
@@ -73,7 +76,7 @@ def _state(here: Region) -> tuple[str, bool]:
 
 
 def _first_after(a: Region, b: Region, at: partial[Region]) -> Region:
-    """The first place after ``a`` with another state, to 0.1%."""
+    """Border of a region, found by bisection: the first place after ``a`` with another state, to 0.1%."""
     while b.distance / a.distance > 1.001:
         middle = at(math.sqrt(a.distance * b.distance))
         a, b = (middle, b) if _state(middle) == _state(a) else (a, middle)
@@ -99,12 +102,15 @@ def rows_where_projection_wins(*, columns: int, distance: float, guarantee: Guar
 
 
 def feasible_epsilon(scale: float, delta: float) -> float:
-    """The least epsilon that Gaussian noise of this scale gives at sensitivity 1: exact."""
+    """Border of the feasible region (Figure 1): the least epsilon of Gaussian noise of this scale.
+
+    At sensitivity 1: exact.
+    """
     return least_epsilon(Gaussian(1.0, scale), delta)
 
 
 def facts(found: list[Region]) -> list[dict[str, object]]:
-    """The borders, for machines."""
+    """The borders of regions as values for machines."""
     return [
         {
             "distance": here.distance,
@@ -117,7 +123,7 @@ def facts(found: list[Region]) -> list[dict[str, object]]:
 
 
 def describe(found: list[Region]) -> str:
-    """The borders as a table."""
+    """The borders of regions as a table."""
     lines = ["from distance   squared   winner      standard errors: sketch, responses, distances"]
     for here in found:
         errors = "   ".join(f"{here.error(name):10.4g}" for name in NAMES)

@@ -34,7 +34,7 @@ class ScalesPlan:
     several: tuple[Option, ...]
 
     def regret(self, options: Sequence[Option]) -> float:
-        """The largest ratio, over the scales, of the error to that of the scale's own sketch."""
+        """Regret over several scales: the largest ratio of the error to that of the scale's own sketch."""
         return max(a / b for a, b in zip(self.errors(options), self.best_errors, strict=True))
 
     @property
@@ -49,11 +49,11 @@ class ScalesPlan:
 
     @property
     def parts(self) -> tuple[Option, ...]:
-        """What to release."""
+        """The sketches to release: one for all scales, or several."""
         return self.several if self.regret(self.several) < self.regret([self.single]) else (self.single,)
 
     def describe(self) -> str:
-        """All ways, scale by scale, and which one to take."""
+        """One sketch or several, scale by scale, and which to take, in words."""
         ways = [("One sketch", self._words([self.single]), self.errors([self.single]))]
         ways += [("Several sketches", self._words(self.several), self.errors(self.several))]
         ways += [("Not possible at once: the whole budget for each scale", self._words(self.own), self.best_errors)]
@@ -97,7 +97,7 @@ def _sketch(made: Plan) -> Option:
 
 
 def _split(draft: ScalesPlan, requests: list[PlanRequest]) -> tuple[Option, ...]:
-    """The shares of the budget at which the largest regret is least."""
+    """Split of the budget among sketches for several scales, at which the largest regret is least."""
 
     def part(request: PlanRequest, share: float) -> Option:
         whole = request.guarantee
@@ -115,7 +115,7 @@ def _split(draft: ScalesPlan, requests: list[PlanRequest]) -> tuple[Option, ...]
 
 
 def _shares(logits: Floats) -> Floats:
-    """Positive shares that add up to 1, none of them tiny, and never above 1 by rounding."""
+    """Shares of the budget for several scales: positive, adding up to 1, none tiny, never above 1 by rounding."""
     raw = np.exp(logits - logits.max())
     shares = _LEAST_SHARE + (1 - _LEAST_SHARE * raw.size) * raw / raw.sum()
     return np.asarray(shares * (1 - 1e-12))

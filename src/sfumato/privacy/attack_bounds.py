@@ -13,20 +13,28 @@ from sfumato import check
 
 
 def advantage(epsilon: float, delta: float = 0.0) -> float:
-    """Most that Pr[say yes | yes] - Pr[say yes | no] can be between neighbours: (e^eps - 1 + 2 delta)/(e^eps + 1)."""
+    """Bound on any attack's advantage Pr[say yes | yes] - Pr[say yes | no] between neighbours.
+
+    Most that Pr[say yes | yes] - Pr[say yes | no] can be between neighbours: (e^eps - 1 + 2 delta)/(e^eps + 1).
+    """
     _check(epsilon, delta)
     return min(1.0, math.tanh(epsilon / 2) + 2 * delta / (1 + math.exp(min(epsilon, 700.0))))
 
 
 def guess(epsilon: float, delta: float = 0.0, prior: float = 0.5) -> float:
-    """Most often that one of two values is guessed rightly, the likelier of which has this prior probability."""
+    """Bound on any attack's guessing.
+
+    Most often that one of two values is guessed rightly, the likelier of which has this prior probability.
+    """
     _check(epsilon, delta)
     check.between(0.5, 1, prior=prior)
     return delta + (1 - delta) * max(prior, (1 + math.tanh(epsilon / 2)) / 2)
 
 
 def correlation(epsilon: float, delta: float = 0.0) -> float:
-    """Largest correlation between a function of one unit and any function of the release: sqrt(d + (1-d) tanh^2(e/2)).
+    """Bound on any attack's reconstruction by correlation.
+
+    Largest correlation between a function of one unit and any function of the release: sqrt(d + (1-d) tanh^2(e/2)).
 
     Assumes: the release depends on this unit through a private mechanism and all else it depends on is independent of
     the unit; so for a record, independent records; for one value, independent values too.
@@ -38,7 +46,9 @@ def correlation(epsilon: float, delta: float = 0.0) -> float:
 
 
 def link(epsilon: float, users: int, changes: NDArray[np.integer] | int = 1, delta: float = 0.0) -> float:
-    """Most often that the row of a target is found among ``users`` rows in random order.
+    """Bound on any attack's linkage.
+
+    Most often that the row of a target is found among ``users`` rows in random order.
 
     changes : in how many units the target's record differs from each of some records drawn from its population; 1 where
               the unit is a record.

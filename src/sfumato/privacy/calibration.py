@@ -33,11 +33,11 @@ class Family(Protocol):
 
     @property
     def guess(self) -> float | None:
-        """About the least level, where a search by itself would take long; it is checked. None: search."""
+        """About the least level of calibration, where a search by itself would take long; checked. None: search."""
         return None
 
     def loss(self, level: float) -> Loss:
-        """The loss of a run at this level; it falls as the level grows."""
+        """The loss of a run at this level of noise; it falls as the level grows."""
         ...
 
 
@@ -54,12 +54,12 @@ class Calibrated(Generic[F]):
 
     @property
     def loss(self) -> Loss:
-        """What a run will cost."""
+        """What a run of the calibrated mechanism will cost."""
         return self.mechanism.loss(self.level)
 
 
 def calibrate(mechanism: F, guarantee: Guarantee) -> Calibrated[F]:
-    """The mechanism at the least level that keeps the promise.
+    """Calibration: the mechanism at the least level that keeps the promise.
 
     Formal guarantee: the returned level satisfies mechanism.loss(level).delta(epsilon) <= delta, and delta() is
     itself never below the truth.
@@ -70,7 +70,9 @@ def calibrate(mechanism: F, guarantee: Guarantee) -> Calibrated[F]:
 
 
 def near_level(loss: Callable[[float], Loss], epsilon: float, delta: float, guess: float) -> float:
-    """A level a little above a guess if it keeps the promise with hardly anything to spare, else the least level.
+    """Calibrated level a little above a guess, or the least one.
+
+    A level a little above a guess if it keeps the promise with hardly anything to spare, else the least level.
 
     Formal guarantee: loss(level).delta(epsilon) <= delta, checked; the guess decides nothing else.
     """
@@ -81,7 +83,9 @@ def near_level(loss: Callable[[float], Loss], epsilon: float, delta: float, gues
 
 
 def replaced_guess(rows: int, epsilon: float, delta: float) -> float:
-    """About the least level 1/s of a ``ChiSquare`` that replaces, by quadrature: a guide, no bound.
+    """Guess for calibrating a ``ChiSquare`` that replaces.
+
+    About the least level 1/s of a ``ChiSquare`` that replaces, by quadrature: a guide, no bound.
 
     The likelihood ratio depends on (1+s) A - B with independent chi-square A and B, whose law is summed over B. NaN
     where that finds nothing.
@@ -121,14 +125,20 @@ def least_epsilon(loss: Loss, delta: float) -> float:
 
 
 def _excess(found: float, wanted: float) -> float:
-    """Positive exactly if ``found`` > ``wanted``; the logarithm of their ratio where there is one."""
+    """Sign of what is sought in calibration: positive exactly if ``found`` > ``wanted``.
+
+    Positive exactly if ``found`` > ``wanted``; the logarithm of their ratio where there is one.
+    """
     if not found <= wanted:
         return max(math.log(found / wanted), math.ulp(0.0)) if found > wanted > 0 else math.inf
     return min(math.log(found / wanted), 0.0) if found > 0 else -math.inf
 
 
 def _least(excess: Callable[[float], float], start: float, wanted: str) -> float:
-    """The least x > 0 at which the excess, which falls as x grows, is no longer positive."""
+    """Root search of calibration.
+
+    The least x > 0 at which the excess, which falls as x grows, is no longer positive.
+    """
     high = start
     while (above := excess(high)) > 0:
         high *= 2
@@ -151,7 +161,10 @@ def _least(excess: Callable[[float], float], start: float, wanted: str) -> float
 
 
 def _guesses(low: float, high: float, below: float, above: float) -> Iterator[float]:
-    """Where the line through the ends crosses 0, a little to each side of it to trap the root, and the middle."""
+    """Next guesses in the root search of calibration.
+
+    Where the line through the ends crosses 0, a little to each side of it to trap the root, and the middle.
+    """
     if math.isfinite(below) and math.isfinite(above):
         root = low + (high - low) * below / (below - above)
         width = max((high - low) ** 2 / high, high * _AGREE / 4)

@@ -64,12 +64,12 @@ class Charge:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, loss: Loss, times: int = 1) -> "Charge":
-        """The charge of ``times`` units that change together, if one has this promise and loss."""
+        """The charge to compose for ``times`` units that change together, if one has this promise and loss."""
         promised = group_delta(epsilon, delta, times)
         return cls(float(Decimal(repr(epsilon)) * times), promised, grouped(loss, times))
 
     def majorised(self) -> "Charge":
-        """The same with its majorant, which takes a moment to find."""
+        """The charge with its Gaussian majorant for composition, which takes a moment to find."""
         tail = 0.0 if all(isinstance(part, _WITHOUT_TAIL) for part in _flat(self.loss)) else _TAIL * self.delta
         return replace(self, mu=majorant(self.loss, tail), tail=tail)
 
@@ -89,13 +89,13 @@ class Book:
         self.charges, self.composition = tuple(charges), composition
 
     def and_(self, charge: Charge) -> "Book":
-        """A book with one charge more, which uses again what is known of this one."""
+        """A composition with one charge more, which uses again what is known of the shorter book."""
         longer = Book((*self.charges, charge), self.composition)
         longer.__dict__["_settled"] = self._settled
         return longer
 
     def fits(self, epsilon: float, delta: float) -> bool:
-        """Whether everything together satisfies (epsilon, delta)."""
+        """Whether all charges composed together satisfy (epsilon, delta)."""
         if not self.charges:
             return True
         quick = {"basic": self._basic, "advanced": self._advanced}
@@ -108,11 +108,14 @@ class Book:
         return "tight" in bounds and self._tight().delta(epsilon) <= delta
 
     def total(self, delta: float) -> TotalEpsilon:
-        """The least epsilon at this delta by a bound that may be used here; infinite where none gives one."""
+        """The composed epsilon, by the best bound.
+
+        The least epsilon at this delta by a bound that may be used here; infinite where none gives one.
+        """
         return min(self.totals(delta), key=lambda total: total.epsilon)
 
     def totals(self, delta: float) -> list[TotalEpsilon]:
-        """The epsilon at this delta by every bound that may be used here."""
+        """The composed epsilon at this delta by every bound of composition that may be used here."""
         return [
             TotalEpsilon(self._by(bound, delta) if self.charges else 0.0, bound) for bound in _BOUNDS[self.composition]
         ]
@@ -143,14 +146,20 @@ class Book:
         return (math.sqrt(2 * math.log(1 / left) * squares) + squares / 2) * (1 + 1e-14)
 
     def _majorant(self, delta: float) -> tuple[float, float]:
-        """The one Gaussian above all charges, and the delta that it has: none if the tails are too large."""
+        """Gaussian composition: one Gaussian above all charges.
+
+        The one Gaussian above all charges, and the delta that it has: none if the tails are too large.
+        """
         mu = math.sqrt(math.fsum(c.mu**2 for c in self.charges)) * (1 + 1e-14)
         tails = math.fsum(c.tail for c in self.charges) * (1 + 1e-15)
         return mu, (1 - _TAILS) * delta if tails <= _TAILS * delta else 0.0
 
     @cached_property
     def _settled(self) -> tuple[int, Composed | None, float]:
-        """How many charges are settled; those that are no Gaussians, composed; the sum of mu^2 of those that are."""
+        """Charges whose tight composition is settled.
+
+        How many charges are settled; those that are no Gaussians, composed; the sum of mu^2 of those that are.
+        """
         losses = [part for c in self.charges for part in _flat(c.loss)]
         others = [loss for loss in losses if not isinstance(loss, Gaussian)]
         squares = math.fsum((g.sensitivity / g.scale) ** 2 for g in losses if isinstance(g, Gaussian))
@@ -180,7 +189,9 @@ def _least(loss: Loss, delta: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def majorant(loss: Loss, tail: float) -> float:
-    """The least mu (to one part in 10^4) whose Gaussian profile lies above that of a loss, but for ``tail``; or inf.
+    """Gaussian majorant of a loss, for Gaussian composition.
+
+    The least mu (to one part in 10^4) whose Gaussian profile lies above that of a loss, but for ``tail``; or inf.
 
     Checked on a fine grid: between its points a profile is at most its value at the left, and the Gaussian one at
     least its value at the right.
@@ -199,7 +210,9 @@ def majorant(loss: Loss, tail: float) -> float:
 
 
 def _of_response(epsilon: float) -> float:
-    """Randomized response is the worst of all pure losses; its profile touches the Gaussian one at 0.
+    """Gaussian majorant of randomized response, the worst of all pure losses.
+
+    Randomized response is the worst of all pure losses; its profile touches the Gaussian one at 0.
 
     A Gaussian's trade-off curve is convex and symmetric and passes through the corner (1/(1 + e^epsilon), same) of
     randomized response, whose two straight sides then lie above it.
@@ -233,7 +246,9 @@ def _by_grid(loss: Loss, tail: float) -> float:
 
 
 def largest_epsilon(room: Callable[[float], bool], highest: float) -> float:
-    """The largest epsilon below ``highest`` for which there is room, to one part in 500; 0 if none.
+    """The largest epsilon that still composes with earlier charges.
+
+    The largest epsilon below ``highest`` for which there is room, to one part in 500; 0 if none.
 
     A rounder number is taken where there is one as large, so that 1 is said to be left, and not 0.998.
     """
@@ -250,7 +265,10 @@ def largest_epsilon(room: Callable[[float], bool], highest: float) -> float:
 
 
 def round_number(low: float, high: float) -> float | None:
-    """The number of fewest digits, at most three, from low to a little above high."""
+    """A round number for a composed epsilon.
+
+    The number of fewest digits, at most three, from low to a little above high.
+    """
     for digits in (1, 2, 3):
         places = digits - 1 - math.floor(math.log10(low))
         found = math.ceil(low * 10**places) / 10**places
@@ -260,7 +278,7 @@ def round_number(low: float, high: float) -> float | None:
 
 
 def rounded_down(value: float) -> float:
-    """Three digits, rounded down, so that what a message says still fits."""
+    """A composed epsilon in three digits, rounded down, so that what a message says still fits."""
     if value <= 0:
         return 0.0
     places = 2 - math.floor(math.log10(value))
@@ -268,5 +286,8 @@ def rounded_down(value: float) -> float:
 
 
 def worst(books: Sequence[Book], delta: float) -> TotalEpsilon:
-    """The largest of several books: disjoint parts of the data, of which one unit is in one only."""
+    """Parallel composition: the largest of several books.
+
+    The largest of several books: disjoint parts of the data, of which one unit is in one only.
+    """
     return max((book.total(delta) for book in books), key=lambda total: total.epsilon)

@@ -61,26 +61,26 @@ class Change:
 
     @classmethod
     def attribute(cls) -> Self:
-        """One value of one record, within its column's bounds."""
+        """Guaranteed change: one value of one record, within its column's bounds."""
         return cls("attribute")
 
     @classmethod
     def box(cls) -> Self:
-        """A whole record, every value within its column's bounds."""
+        """Guaranteed change: a whole record, every value within its column's bounds."""
         return cls("box")
 
     @classmethod
     def l1(cls, radius: float) -> Self:
-        """A whole record, moved by at most ``radius`` in the sum of absolute values."""
+        """Guaranteed change: a whole record, moved by at most ``radius`` in the sum of absolute values."""
         return cls("l1", radius)
 
     @classmethod
     def l2(cls, radius: float) -> Self:
-        """A whole record, moved by at most ``radius`` in Euclidean length."""
+        """Guaranteed change: a whole record, moved by at most ``radius`` in Euclidean length."""
         return cls("l2", radius)
 
     def describe(self) -> str:
-        """The change in plain words."""
+        """The change that a guarantee covers, in plain words."""
         return {
             "attribute": "one value anywhere within its declared bounds",
             "box": "every value of a row anywhere within its declared bounds",
@@ -132,12 +132,15 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: GuaranteeFields) -> Self:
-        """The inverse of ``to_dict``; whatever else comes in is refused as when it is written in Python."""
+        """A guarantee from JSON fields, the inverse of ``to_dict``.
+
+        The inverse of ``to_dict``; whatever else comes in is refused as when it is written in Python.
+        """
         values: dict[str, Any] = {**fields, "change": Change(**fields["change"])}
         return cls(**values)
 
     def to_dict(self) -> GuaranteeFields:
-        """All fields, as JSON has them."""
+        """All fields of the guarantee, as JSON has them."""
         change: ChangeFields = {"kind": self.allowed_change.kind}
         if self.allowed_change.radius is not None:
             change["radius"] = self.allowed_change.radius
@@ -171,17 +174,17 @@ class Guarantee:
 
     @property
     def allowed_change(self) -> Change:
-        """The change, which is never missing once the guarantee exists."""
+        """The change that the guarantee covers, never missing once the guarantee exists."""
         assert self.change is not None
         return self.change
 
     def describe_change(self) -> str:
-        """What one unit may change, in plain words."""
+        """What one unit may change under the guarantee, in plain words."""
         weight = "the weight of one pair of vertices, within [0, 1]"
         return weight if self.unit == "edge" else self.allowed_change.describe()
 
     def describe(self) -> str:
-        """The promise in plain words."""
+        """The guarantee in plain words."""
         whose = {"attribute": "one value of one record", "record": "one record", "edge": "one edge"}[self.unit]
         if self.group > 1:
             whose = f"all of one person's records (at most {self.group})"

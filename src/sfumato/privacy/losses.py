@@ -30,11 +30,11 @@ class Loss(Protocol):
     def __hash__(self) -> int: ...
 
     def delta(self, epsilon: float) -> float:
-        """An upper bound on the hockey-stick divergence at ``epsilon`` >= 0 over all pairs of neighbours."""
+        """Delta of the loss: a bound above the hockey-stick divergence at ``epsilon`` >= 0 of all neighbours."""
         ...
 
     def pld(self) -> "PrivacyLossDistribution":
-        """A privacy-loss distribution that dominates the run, for composition."""
+        """The loss as a privacy-loss distribution that dominates the run, for composition."""
         ...
 
 
@@ -49,11 +49,11 @@ class Pure:
         _settle(self, "epsilon")
 
     def delta(self, epsilon: float) -> float:
-        """(e^epsilon0 - e^epsilon) / (1 + e^epsilon0), Kairouz, Oh and Viswanath 2015."""
+        """Delta of a pure loss: (e^epsilon0 - e^epsilon) / (1 + e^epsilon0), Kairouz, Oh and Viswanath 2015."""
         return profiles.response(_valid(epsilon), response_epsilon=self.epsilon, categories=2)
 
     def pld(self) -> "PrivacyLossDistribution":
-        """The two-point distribution of randomized response."""
+        """A pure loss as the two-point distribution of randomized response."""
         return _response_pld(Response(self.epsilon))
 
 
@@ -69,11 +69,14 @@ class Laplace:
         _settle(self, "sensitivity", "laplace_scale")
 
     def delta(self, epsilon: float) -> float:
-        """Zero from epsilon = sensitivity/b on; the whole move in one coordinate is worst (``profiles.laplace``)."""
+        """Delta of the loss under Laplace noise.
+
+        Zero from epsilon = sensitivity/b on; the whole move in one coordinate is worst (``profiles.laplace``).
+        """
         return profiles.laplace(_valid(epsilon), sensitivity=self.sensitivity, laplace_scale=self.laplace_scale)
 
     def pld(self) -> "PrivacyLossDistribution":
-        """From ``dp_accounting``."""
+        """The loss under Laplace noise as a distribution, from ``dp_accounting``."""
         return _laplace_pld(self)
 
 
@@ -89,11 +92,11 @@ class Gaussian:
         _settle(self, "sensitivity", "scale")
 
     def delta(self, epsilon: float) -> float:
-        """The analytic Gaussian mechanism, exact."""
+        """Delta of the loss under Gaussian noise: the analytic Gaussian mechanism, exact."""
         return profiles.gaussian(_valid(epsilon), sensitivity=self.sensitivity, scale=self.scale)
 
     def pld(self) -> "PrivacyLossDistribution":
-        """From ``dp_accounting``."""
+        """The loss under Gaussian noise as a distribution, from ``dp_accounting``."""
         return _gaussian_pld(self)
 
 
@@ -129,11 +132,11 @@ class FreshGaussian:
         _settle(self, "dim_in", "dim_out", "radius", "scale", "rounding")
 
     def delta(self, epsilon: float) -> float:
-        """E over ||vP|| of the Gaussian profile."""
+        """Delta of the loss: E over ||vP|| of the Gaussian profile."""
         return _fresh_gaussian_delta(self, _valid(epsilon))
 
     def pld(self) -> "PrivacyLossDistribution":
-        """Connect-the-dots over the profile, which is the same in both directions."""
+        """The loss as a distribution: connect-the-dots over the profile, which is equal in both directions."""
         return _fresh_gaussian_pld(self)
 
 
@@ -169,7 +172,7 @@ class FreshLaplace:
         return math.sqrt(self.dim_out) * self.radius * self.rounding / self.laplace_scale * (1 + 1e-15)
 
     def delta(self, epsilon: float) -> float:
-        """The smaller of the composed profile and Chernoff's bound."""
+        """Delta of the loss: the smaller of the composed profile and Chernoff's bound."""
         left = _valid(epsilon) - self._extra
         if left < 0 or self._coordinate(pld.LARGEST_LOSS) > _HOPELESS:
             return 1.0
@@ -180,7 +183,7 @@ class FreshLaplace:
         return min(composed, profiles.folded_sum_tail(threshold, dim_out=self.dim_out))
 
     def pld(self) -> "PrivacyLossDistribution":
-        """The k-fold composition of one coordinate, shifted by the cost of rounding."""
+        """The loss as a distribution: k-fold composition of one coordinate, shifted by the cost of rounding."""
         return _fresh_laplace_pld(self)
 
 
@@ -205,13 +208,16 @@ class ChiSquare:
         _settle(self, "rows", "ratio")
 
     def delta(self, epsilon: float) -> float:
-        """Exact for add-remove, pessimistic PLD for replace."""
+        """Delta of the loss: exact for add-remove, pessimistic PLD for replace."""
         if self.neighbours == "replace":
             return pld.composed_delta(self.pld(), _valid(epsilon), 2)
         return max(self._adding(_valid(epsilon)), self._removing(_valid(epsilon)))
 
     def pld(self) -> "PrivacyLossDistribution":
-        """Connect-the-dots over the two directions, composed with each other for ``replace``."""
+        """The loss as a distribution.
+
+        Connect-the-dots over the two directions, composed with each other for ``replace``.
+        """
         return _chi_square_pld(self)
 
     def _adding(self, epsilon: float) -> float:
@@ -234,11 +240,11 @@ class Response:
         _settle(self, "epsilon", "categories")
 
     def delta(self, epsilon: float) -> float:
-        """(e^epsilon0 - e^epsilon) / (e^epsilon0 + categories - 1), exact."""
+        """Delta of the loss: (e^epsilon0 - e^epsilon) / (e^epsilon0 + categories - 1), exact."""
         return profiles.response(_valid(epsilon), response_epsilon=self.epsilon, categories=self.categories)
 
     def pld(self) -> "PrivacyLossDistribution":
-        """Connect-the-dots over the profile, which is the same in both directions."""
+        """The loss as a distribution: connect-the-dots over the profile, which is equal in both directions."""
         return _response_pld(self)
 
 
@@ -254,7 +260,10 @@ class Composed:
             raise ParameterError("losses must hold at least one loss, got losses=()")
 
     def delta(self, epsilon: float) -> float:
-        """Zero where the parts' pure epsilons add up to no more, closed for two Laplace parts, else from the PLD."""
+        """Delta of composed losses.
+
+        Zero where the parts' pure epsilons add up to no more, closed for two Laplace parts, else from the PLD.
+        """
         if _pure_epsilon(self) <= _valid(epsilon):
             return 0.0
         if len(self.losses) == 2 and all(isinstance(part, Laplace) for part in self.losses):
@@ -264,7 +273,10 @@ class Composed:
         return pld.composed_delta(self.pld(), epsilon, _folds(self))
 
     def pld(self) -> "PrivacyLossDistribution":
-        """The convolution of the parts; equal parts are raised to a power at once."""
+        """Composed losses as a distribution.
+
+        The convolution of the parts; equal parts are raised to a power at once.
+        """
         return _composed_pld(frozenset(Counter(self.losses).items()))
 
 
@@ -278,7 +290,7 @@ class Responses(Composed):
         Composed.__init__(self, [Response(epsilon, count) for count in categories])
 
     def delta(self, epsilon: float) -> float:
-        """A sum over a lattice of losses (``profiles.responses``), exact."""
+        """Delta of the loss: a sum over a lattice of losses (``profiles.responses``), exact."""
         folds = Counter(loss.categories for loss in self.losses)
         each = self.losses[0].epsilon
         return profiles.responses(_valid(epsilon), response_epsilon=each, folds=tuple(sorted(folds.items())))
@@ -294,7 +306,7 @@ def _folds(loss: Loss) -> int:
 
 
 def _pure_epsilon(loss: Loss) -> float:
-    """The epsilon at which delta is 0, rounded up; infinite where there is none."""
+    """The epsilon at which the delta of a loss is 0, rounded up; infinite where there is none."""
     if isinstance(loss, Composed):
         return math.fsum(map(_pure_epsilon, loss.losses)) * (1 + 2.0**-50)
     if isinstance(loss, Laplace):
@@ -303,7 +315,10 @@ def _pure_epsilon(loss: Loss) -> float:
 
 
 def _settle(loss: object, *names: str) -> None:
-    """Turn numbers of other types into plain ones, and refuse those that a double cannot hold."""
+    """Parameters of a loss as plain numbers.
+
+    Turn numbers of other types into plain ones, and refuse those that a double cannot hold.
+    """
     for name in names:
         value = getattr(loss, name)
         plain = float(value)
@@ -348,12 +363,12 @@ def _fresh_gaussian_pld(loss: FreshGaussian) -> "PrivacyLossDistribution":
 
 @_remember
 def _folded_laplace_pld(loss: FreshLaplace) -> "PrivacyLossDistribution":
-    """The k-fold composition of one coordinate, for an exact projection."""
+    """PLD of a ``FreshLaplace`` loss: the k-fold composition of one coordinate, for an exact projection."""
     return pld.of_profile(loss._coordinate).self_compose(loss.dim_out)
 
 
 def _fresh_laplace_pld(loss: FreshLaplace) -> "PrivacyLossDistribution":
-    """The same, shifted up by the cost of rounding the projection."""
+    """PLD of a ``FreshLaplace`` loss, shifted up by the cost of rounding the projection."""
     whole = _folded_laplace_pld(replace(loss, rounding=0.0))
     return whole if loss.rounding == 0 else pld.shifted(whole, loss._extra)
 
@@ -373,7 +388,10 @@ def _response_pld(loss: Response) -> "PrivacyLossDistribution":
 
 @_remember
 def _composed_pld(counts: frozenset[tuple[Loss, int]]) -> "PrivacyLossDistribution":
-    """Parts in the order of their spelling, so that the order in which they came leaves no trace."""
+    """PLD of composed losses, parts in the order of their spelling.
+
+    Parts in the order of their spelling, so that the order in which they came leaves no trace.
+    """
     ordered = sorted(counts, key=repr)
     parts = [loss.pld() if count == 1 else loss.pld().self_compose(count) for loss, count in ordered]
     return functools.reduce(lambda a, b: a.compose(b), parts)

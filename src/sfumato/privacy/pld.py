@@ -30,12 +30,15 @@ _STRONG = 6.0
 
 
 def library(module: str) -> Any:
-    """Part of dp_accounting; it takes a second to import, and a single release never needs it."""
+    """A module of dp_accounting's PLDs.
+
+    Part of dp_accounting; it takes a second to import, and a single release never needs it.
+    """
     return importlib.import_module(f"dp_accounting.pld.{module}")
 
 
 def symmetric(pmf: "PLDPmf") -> "PrivacyLossDistribution":
-    """The PLD of a pair that looks the same in both directions."""
+    """The PLD of a pair of neighbours that looks the same in both directions."""
     return library("privacy_loss_distribution").PrivacyLossDistribution(pmf)
 
 
@@ -88,12 +91,14 @@ class Dots:
         return library("pld_pmf").create_pmf_pessimistic_connect_dots(INTERVAL, every[kept], deltas[kept])
 
     def turned(self) -> "Dots":
-        """The same with the directions exchanged."""
+        """The dots of the PLD with the directions exchanged."""
         return Dots(self.steps, self.backward, self.forward)
 
 
 def _lowest(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """The corners of the convex hull's lower side: where dots are only bounds, the best line through them.
+    """Connect-the-dots: corners of the convex hull's lower side.
+
+    The corners of the convex hull's lower side: where dots are only bounds, the best line through them.
 
     Leaving a dot out is always safe, for a convex function lies below every chord between bounds of it.
     """
@@ -109,7 +114,7 @@ def _lowest(x: np.ndarray, y: np.ndarray) -> list[int]:
 
 
 def sampled(forward: Profile, backward: Profile, edge: float | None = None) -> Dots:
-    """A profile at a few hundred epsilons, or around the one edge of a two-point loss."""
+    """Dots of a PLD: a profile at a few hundred epsilons, or around the one edge of a two-point loss."""
     steps = _support(forward, backward) if edge is None else _around(edge)
     epsilons = (steps * INTERVAL).tolist()
     found = tuple(map(forward, epsilons))
@@ -122,7 +127,10 @@ def dots(forward: Profile, backward: Profile, edge: float | None = None) -> "PLD
 
 
 def _support(forward: Profile, backward: Profile, points: int = 200) -> np.ndarray:
-    """Multiples of the interval from 0 to where delta is negligible, dense near 0 where most of the mass lies."""
+    """Grid of a PLD's dots.
+
+    Multiples of the interval from 0 to where delta is negligible, dense near 0 where most of the mass lies.
+    """
     end = INTERVAL
     while end < LARGEST_LOSS and (forward(end) > 1e-16 or (backward != forward and backward(end) > 1e-16)):
         end *= 1.5
@@ -133,6 +141,6 @@ def _support(forward: Profile, backward: Profile, points: int = 200) -> np.ndarr
 
 
 def _around(edge: float) -> np.ndarray:
-    """The dots that matter for a two-point loss: 0 and the two multiples of the interval around +-edge."""
+    """Grid of a two-point PLD's dots: 0 and the two multiples of the interval around +-edge."""
     edge = min(edge, LARGEST_LOSS)
     return np.unique([0, math.floor(edge / INTERVAL), math.ceil(edge / INTERVAL)])

@@ -23,7 +23,7 @@ _PRECISIONS = (96, 192, 384, 768, 1536)
 
 
 def _bound(value: Callable[[], arb]) -> float:
-    """The upper end of a probability, computed with enough precision for it to be sharp."""
+    """Delta of a profile: the upper end of a probability in ball arithmetic, sharp by enough precision."""
     ball = arb(1)
     for bits in _PRECISIONS:
         with precision(bits):
@@ -36,7 +36,10 @@ def _bound(value: Callable[[], arb]) -> float:
 
 
 def _normal_tail(x: arb | acb) -> arb | acb:
-    """Pr[g > x] for a standard normal g; also at complex x, for integration."""
+    """Normal tail in ball arithmetic, from which profiles are made.
+
+    Pr[g > x] for a standard normal g; also at complex x, for integration.
+    """
     return (x / arb(2).sqrt()).erfc() / 2
 
 
@@ -47,7 +50,10 @@ def _gaussian(epsilon: arb, mu: arb | acb) -> arb | acb:
 
 
 def gaussian(epsilon: float, *, sensitivity: float, scale: float) -> float:
-    """Gaussian noise of standard deviation ``scale`` on a vector that moves by ``sensitivity`` in length."""
+    """Profile of Gaussian noise.
+
+    Gaussian noise of standard deviation ``scale`` on a vector that moves by ``sensitivity`` in length.
+    """
     return _bound(lambda: _gaussian(arb(epsilon), arb(sensitivity) / arb(scale)))
 
 
@@ -58,7 +64,9 @@ def gaussian_in_doubles(epsilon: Floats | float, mu: Floats | float) -> Floats:
 
 
 def laplace(epsilon: float, *, sensitivity: float, laplace_scale: float) -> float:
-    """Laplace noise on a vector that moves by ``sensitivity`` in l1: 1 - exp((epsilon - u)/2), u = sensitivity/scale.
+    """Profile of Laplace noise.
+
+    Laplace noise on a vector that moves by ``sensitivity`` in l1: 1 - exp((epsilon - u)/2), u = sensitivity/scale.
 
     This is the profile of one coordinate that makes the whole move, and that is the worst case. Proof: let F_u be it.
     Composing coordinates that move by u1 >= u2 and integrating F_u1(epsilon - loss) over the loss of the second gives,
@@ -74,7 +82,10 @@ def laplace(epsilon: float, *, sensitivity: float, laplace_scale: float) -> floa
 
 
 def laplace_pair(epsilon: float, first: float, second: float) -> float:
-    """Two Laplace mechanisms in turn, pure at ``first`` and ``second``: the composition in the proof of ``laplace``."""
+    """Profile of two Laplace mechanisms in turn.
+
+    Two Laplace mechanisms in turn, pure at ``first`` and ``second``: the composition in the proof of ``laplace``.
+    """
 
     def value() -> arb:
         excess = arb(first) + arb(second) - arb(epsilon)
@@ -85,14 +96,17 @@ def laplace_pair(epsilon: float, first: float, second: float) -> float:
 
 
 def _at_most(numerator: float, denominator: float, bound: float) -> bool:
-    """Whether numerator/denominator <= bound, decided exactly."""
+    """Whether a profile is 0: numerator/denominator <= bound, decided exactly."""
     top, bottom = numerator.as_integer_ratio(), denominator.as_integer_ratio()
     edge = bound.as_integer_ratio()
     return top[0] * bottom[1] * edge[1] <= edge[0] * top[1] * bottom[0]
 
 
 def response(epsilon: float, *, response_epsilon: float, categories: int) -> float:
-    """Randomized response: the truth is exp(response_epsilon) times as likely as any other of ``categories``."""
+    """Profile of randomized response.
+
+    Randomized response: the truth is exp(response_epsilon) times as likely as any other of ``categories``.
+    """
 
     def value() -> arb:
         top = arb(response_epsilon).exp()
@@ -102,7 +116,9 @@ def response(epsilon: float, *, response_epsilon: float, categories: int) -> flo
 
 
 def responses(epsilon: float, *, response_epsilon: float, folds: tuple[tuple[int, int], ...]) -> float:
-    """Randomized response in many columns that all change; ``folds`` holds (categories, how many columns) pairs.
+    """Profile of randomized response in many columns that all change.
+
+    Randomized response in many columns that all change; ``folds`` holds (categories, how many columns) pairs.
 
     The loss of one column is +-e0 where the answer is one of the two truths and 0 elsewhere, so the loss of all is a
     multiple k of e0 with p_k a coefficient of prod (e^e0 x^2 + (m - 2) x + 1)^n / (e^e0 + m - 1)^n, centred. As
@@ -136,12 +152,14 @@ class Moves:
     rounding: float
 
     def mu(self, stretch: arb | acb) -> arb | acb:
-        """The Gaussian shift at a stretch ||vP||/||v||."""
+        """The Gaussian shift in a profile at a stretch ||vP||/||v||."""
         return arb(self.radius) / arb(self.scale) * (stretch + arb(self.rounding))
 
 
 def fresh_gaussian_chi(epsilon: float, moves: Moves, *, dim_out: int) -> float:
-    """Gaussian noise after a fresh gaussian projection: the stretch is x/sqrt(k) with x ~ chi_k.
+    """Profile of Gaussian noise after a fresh Gaussian projection.
+
+    Gaussian noise after a fresh gaussian projection: the stretch is x/sqrt(k) with x ~ chi_k.
 
     chi_k lies above sqrt(k) + 12, or below sqrt(k - 1) - 12, with probability at most exp(-12^2/2) each: it is a
     1-Lipschitz function of k normal variables and its mean lies between sqrt(k - 1) and sqrt(k).
@@ -163,7 +181,9 @@ def fresh_gaussian_chi(epsilon: float, moves: Moves, *, dim_out: int) -> float:
 
 
 def fresh_gaussian_beta(epsilon: float, moves: Moves, *, dim_in: int, dim_out: int) -> float:
-    """Gaussian noise after a fresh orthonormal projection: the squared stretch is (d/k) Beta(k/2, (d-k)/2).
+    """Profile of Gaussian noise after a fresh orthonormal projection.
+
+    Gaussian noise after a fresh orthonormal projection: the squared stretch is (d/k) Beta(k/2, (d-k)/2).
 
     With the beta variable written sin(t)^2 the density is 2 sin^(k-1) cos^(d-k-1) / B(k/2, (d-k)/2) on [0, pi/2].
     """
@@ -184,7 +204,9 @@ def fresh_gaussian_beta(epsilon: float, moves: Moves, *, dim_in: int, dim_out: i
 
 
 def _mixture(epsilon: arb, mu: Callable[[acb], acb], weight: Callable[[acb], acb], ends: tuple[arb, arb]) -> arb:
-    """The integral of weight(x) times the Gaussian profile at mu(x), where mu and so the profile grow with x.
+    """Profile of a mixture of Gaussian shifts.
+
+    The integral of weight(x) times the Gaussian profile at mu(x), where mu and so the profile grow with x.
 
     Where epsilon/mu - mu/2 >= 12 the profile is at most Pr[g > 12], below 2e-33: its value at that mu is added once and
     the integral starts there, away from the essential singularity of the profile at mu = 0.
@@ -203,7 +225,10 @@ def _mixture(epsilon: arb, mu: Callable[[acb], acb], weight: Callable[[acb], acb
 
 
 def _last_below(mu: Callable[[arb], arb], level: arb, low: arb, high: arb) -> arb:
-    """A point at which mu is certainly below a level, close to the last such point; found by halving."""
+    """Where the mixture in a profile may start.
+
+    A point at which mu is certainly below a level, close to the last such point; found by halving.
+    """
     for _ in range(1000):
         middle = ((low + high) / 2).mid()
         low, high = (middle, high) if mu(middle) < level else (low, middle)
@@ -213,7 +238,7 @@ def _last_below(mu: Callable[[arb], arb], level: arb, low: arb, high: arb) -> ar
 
 
 def folded_laplace(epsilon: float, *, dim_out: int, radius: float, laplace_scale: float) -> float:
-    """One coordinate of Laplace noise after a fresh gaussian projection.
+    """Profile of one coordinate of Laplace noise after a fresh gaussian projection.
 
     The average of the Laplace profile at u = c|g|, with c = radius/(sqrt(k) b): integrating 1 - exp((epsilon - c g)/2)
     over g > epsilon/c gives 2 Q(epsilon/c) - 2 exp(epsilon/2 + c^2/8) Q(epsilon/c + c/2).
@@ -228,7 +253,10 @@ def folded_laplace(epsilon: float, *, dim_out: int, radius: float, laplace_scale
 
 
 def folded_sum_tail(threshold: float, *, dim_out: int) -> float:
-    """Chernoff's bound on Pr[|g_1| + ... + |g_k| > threshold]: min over x of e^(-x t) (2 e^(x^2/2) Phi(x))^k."""
+    """Tail bound for the profile of Laplace noise after a fresh Gaussian projection.
+
+    Chernoff's bound on Pr[|g_1| + ... + |g_k| > threshold]: min over x of e^(-x t) (2 e^(x^2/2) Phi(x))^k.
+    """
     k = dim_out
 
     def log_bound(x: float) -> float:
@@ -248,7 +276,10 @@ def folded_sum_tail(threshold: float, *, dim_out: int) -> float:
 
 
 def chi_square_adding(epsilon: float, *, rows: int, ratio: float) -> float:
-    """``rows`` draws of N(0, 1 + s) against N(0, 1), s = ratio: the likelihood ratio grows with the sum of squares."""
+    """Profile of a Gaussian sketch when a record is added.
+
+    ``rows`` draws of N(0, 1 + s) against N(0, 1), s = ratio: the likelihood ratio grows with the sum of squares.
+    """
 
     def value() -> arb:
         s, e, r = arb(ratio), arb(epsilon), arb(rows) / 2
@@ -259,7 +290,10 @@ def chi_square_adding(epsilon: float, *, rows: int, ratio: float) -> float:
 
 
 def chi_square_removing(epsilon: float, *, rows: int, ratio: float) -> float:
-    """``rows`` draws of N(0, 1) against N(0, 1 + s): the likelihood ratio falls with their sum of squares."""
+    """Profile of a Gaussian sketch when a record is removed.
+
+    ``rows`` draws of N(0, 1) against N(0, 1 + s): the likelihood ratio falls with their sum of squares.
+    """
 
     def value() -> arb:
         s, e, r = arb(ratio), arb(epsilon), arb(rows) / 2
@@ -272,5 +306,5 @@ def chi_square_removing(epsilon: float, *, rows: int, ratio: float) -> float:
 
 
 def _gamma_tail(shape: arb, x: arb) -> arb:
-    """Pr[a gamma variable of this shape > x]."""
+    """Gamma tail in ball arithmetic, for profiles: Pr[a gamma variable of this shape > x]."""
     return x.gamma_upper(shape, regularized=1)

@@ -31,7 +31,10 @@ class Tabulated:
     dots: pld.Dots
 
     def delta(self, epsilon: float) -> float:
-        """The larger direction, on the line in e^epsilon between two dots; a profile is convex, so below it."""
+        """Delta of a stored loss, from its table.
+
+        The larger direction, on the line in e^epsilon between two dots; a profile is convex, so below it.
+        """
         check.not_negative(epsilon=epsilon)
         at = np.array(self.dots.steps) * pld.INTERVAL
         after = int(np.searchsorted(at, epsilon, side="right"))
@@ -42,7 +45,7 @@ class Tabulated:
         return float(min(1.0, (values[after - 1] * (1 - share) + values[after] * share) * (1 + 1e-12)))
 
     def pld(self) -> "PrivacyLossDistribution":
-        """The dots, connected."""
+        """The stored loss as a distribution: its dots, connected."""
         forward = self.dots.joined()
         if self.dots.forward == self.dots.backward:
             return pld.symmetric(forward)
@@ -51,7 +54,10 @@ class Tabulated:
 
 @functools.lru_cache(maxsize=256)
 def tabulated(loss: Loss) -> Loss:
-    """A loss in the words of a ledger: itself where its parameters say all, its profile in a table otherwise."""
+    """A loss as a ledger stores it.
+
+    A loss in the words of a ledger: itself where its parameters say all, its profile in a table otherwise.
+    """
     if isinstance(loss, (*_BY_PARAMETERS.values(), Tabulated)):
         return loss
     if isinstance(loss, Composed):
@@ -64,7 +70,7 @@ def tabulated(loss: Loss) -> Loss:
 
 
 def grouped(loss: Loss, times: int) -> Loss:
-    """The loss for ``times`` units that change together.
+    """The loss to store for ``times`` units that change together.
 
     Noise of a fixed law on something that one unit moves by s moves by times * s (triangle inequality), and a pure
     epsilon adds up. Otherwise, by induction over the units, delta(times * e) <= delta(e) (e^(times e) - 1)/(e^e - 1).
@@ -89,7 +95,10 @@ def grouped(loss: Loss, times: int) -> Loss:
 
 
 def group_delta(epsilon: float, delta: float, times: int) -> float:
-    """What ``times`` units together have at times * epsilon, if one has (epsilon, delta), rounded up."""
+    """Group privacy of a stored promise.
+
+    What ``times`` units together have at times * epsilon, if one has (epsilon, delta), rounded up.
+    """
     if times == 1:
         return delta
     if epsilon == 0:
@@ -104,7 +113,7 @@ def _up(value: float) -> float:
 
 
 def to_json(loss: Loss) -> dict[str, Any]:
-    """A tabulated loss as JSON; equal parts are counted."""
+    """A stored loss as JSON; equal parts are counted."""
     if isinstance(loss, Tabulated):
         dots = loss.dots
         backward = {} if dots.backward == dots.forward else {"backward": list(dots.backward)}
@@ -120,7 +129,10 @@ def to_json(loss: Loss) -> dict[str, Any]:
 
 
 def from_json(fields: Any) -> Loss:
-    """The inverse of ``to_json``; refuses what it does not know, for a loss that is misread is not accounted for."""
+    """A stored loss from JSON, the inverse of ``to_json``.
+
+    The inverse of ``to_json``; refuses what it does not know, for a loss that is misread is not accounted for.
+    """
     try:
         law, rest = fields["law"], {name: value for name, value in fields.items() if name != "law"}
         if law == "composed":

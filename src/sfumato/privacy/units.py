@@ -33,11 +33,11 @@ class Cap:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Datasets have one cap for each unit and relation of neighbours."""
+        """What tells caps apart: a dataset has one for each unit of privacy and relation of neighbours."""
         return self.guarantee.unit, self.guarantee.neighbours
 
     def describe(self) -> str:
-        """The cap in a few words."""
+        """The cap on a unit of privacy in a few words."""
         promise = self.guarantee
         whose = {"attribute": "value", "record": "record", "edge": "edge"}[promise.unit]
         many = self.attributes if promise.unit == "attribute" else promise.group
@@ -72,7 +72,10 @@ def _within_a_table(release: Guarantee, cap: Cap, columns: int) -> int:
 
 
 def _moves(release: Change, wanted: Change, promise: Guarantee, cap: Cap) -> int:
-    """How many changes of the release's kind make one of the cap's: steps on the straight line between two rows."""
+    """How many changes of the release's unit make one of the cap's.
+
+    Changes of its kind are steps on the straight line between two rows.
+    """
     if release.kind == "box":
         return 1
     shorter = {"l1": ("l1",), "l2": ("l1", "l2")}[release.kind]  # what is short in l1 is short in l2
