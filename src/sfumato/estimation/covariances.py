@@ -38,7 +38,7 @@ _COUNT_SHARE = 0.1  # of what an interval may miss, where the number of records 
 
 @lru_cache(maxsize=16)
 def kept(dim: int, *, centred: bool, counted: bool) -> Bools:
-    """Which numbers of a second moment, the triangle of (x, c)(x, c)^T, are published.
+    """Which numbers of a covariance, in the triangle of (x, c)(x, c)^T, are published.
 
     Sums if centred, the number of rows if counted, and all the others.
     """
@@ -49,7 +49,7 @@ def kept(dim: int, *, centred: bool, counted: bool) -> Bools:
 
 
 def square(triangle: Floats, dim: int) -> Floats:
-    """A symmetric second moment from its triangle: the diagonal, followed by what lies above it, row by row."""
+    """A symmetric covariance matrix from its triangle: the diagonal, followed by what lies above it, row by row."""
     above = np.zeros((dim, dim))
     above[np.triu_indices(dim, 1)] = triangle[dim:]
     return np.asarray(above + above.T + np.diag(triangle[:dim]))
@@ -57,7 +57,7 @@ def square(triangle: Floats, dim: int) -> Floats:
 
 @lru_cache(maxsize=2)
 def places(dim: int) -> NDArray[np.intp]:
-    """Rows and columns of the numbers in the triangle of a second moment: the diagonal, then what lies above it."""
+    """Rows and columns of the numbers in the triangle of a covariance: the diagonal, then what lies above it."""
     found = np.concatenate([np.diag_indices(dim), np.triu_indices(dim, 1)], axis=1)
     found.setflags(write=False)
     return found
@@ -86,12 +86,12 @@ class Noisy:
 
     @cached_property
     def published(self) -> Bools:
-        """Which numbers of the triangle of the second moment are published."""
+        """Which numbers of the triangle of the covariance are published."""
         return kept(self.dim, centred=self.centred, counted=self.public_records is None)
 
     @cached_property
     def matrix(self) -> Floats:
-        """The noisy second moment as a symmetric matrix with the anchor last; 0 where nothing is published."""
+        """The published covariance sums as a symmetric matrix with the anchor last; 0 where nothing is published."""
         return self._square(self.values)
 
     def _square(self, values: Floats) -> Floats:
@@ -108,12 +108,12 @@ class Noisy:
 
     @property
     def mean(self) -> Floats:
-        """Mean of the rows about the public centre; 0 where no sums are published."""
+        """Mean of the rows of a noisy covariance about the public centre; 0 where no sums are published."""
         return np.asarray(self.matrix[:-1, -1] / self.anchor / self.records)
 
     @property
     def _sum_variance(self) -> float:
-        """Variance of the noise on each sum of a column."""
+        """Variance of the noise on each column's sum beside the covariance."""
         return self.law.variance / self.anchor**2 / (2 if self.law.kind == "gaussian" else 1) * self.centred
 
     def covariance(self) -> Floats:
@@ -146,7 +146,7 @@ class Noisy:
         return laplace_sum_tail(tail, alike) if self.law.kind == "laplace" else -float(scipy.special.ndtri(tail))
 
     def variance(self, direction: Floats, most: float) -> Estimate:
-        """Variance of the rows along a direction, in [0, most]."""
+        """Variance of the rows along a direction, in [0, most], from the noisy covariance."""
         value = float(direction @ self.covariance() @ direction)
         error, alike = self.form(direction, direction, value)
 
@@ -205,7 +205,7 @@ def _place(missed: float, count: int) -> int:
 
 
 def before_rounding(ends: tuple[Number, Number], moved: float, most: float) -> Ends:
-    """Bounds on variances of the original rows, from those of rows that were rounded.
+    """Bounds on variances of the original rows, from a covariance of rows that were rounded.
 
     Bounds on mean squares in [0, most] of rows whose rounding moved their roots by at most ``moved``.
     """
@@ -272,7 +272,7 @@ class Sketched:
 
     @cached_property
     def ridged(self) -> Floats:
-        """An unbiased estimate of the scatter S + ridge I; never negative."""
+        """An unbiased estimate of the ridged covariance sum S + ridge I; never negative."""
         return np.asarray(self.rows.T @ self.rows / self.draws)
 
     def covariance(self) -> Floats:
@@ -297,7 +297,7 @@ class Sketched:
         return -float(scipy.special.stdtrit(self.draws, tail))
 
     def variance(self, direction: Floats, most: float) -> Estimate:
-        """Variance of the records along a direction, in [0, most].
+        """Variance of the records along a direction, in [0, most], from a sketched covariance.
 
         Of the records along a direction, in [0, most]; intervals are exact, since draws . direction is Gaussian.
         """

@@ -167,7 +167,7 @@ def spectrum(values: Floats, noise_energy: float) -> Floats:
 
 
 def within_ball(mean: Floats) -> Floats:
-    """The mean of a Gaussian of rows in the unit ball, put back into the ball.
+    """Mean of a fitted Gaussian, no longer than rows can be.
 
     A mean of rows of length at most 1 has length at most 1.
     """

@@ -21,7 +21,10 @@ class Eigenvalues(Estimate):
     __slots__ = ()
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = True) -> tuple[Number, Number]:
-        """(low, high) that hold all eigenvalues with probability ``level``, however close together they are."""
+        """(low, high) that hold all principal components' eigenvalues with probability ``level``.
+
+        (low, high) that hold all eigenvalues with probability ``level``, however close together they are.
+        """
         del simultaneous
         return Estimate.interval(self, level)
 

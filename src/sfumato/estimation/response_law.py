@@ -49,12 +49,12 @@ class ResponseColumn:
 
     @property
     def categories(self) -> int:
-        """How many randomized answers the column can have."""
+        """How many answers the law of the column has."""
         return self.values + (self.none >= 0)
 
 
 def answers(schema: Schema) -> tuple[ResponseColumn, ...]:
-    """The possible answers of randomized response in each data column.
+    """The possible answers of each data column, over which the law of randomized response runs.
 
     The answers of each data column: 0 and 1 of a flag; the places of a category's values, then no value if allowed.
 
@@ -76,7 +76,7 @@ def _answer(column: object) -> ResponseColumn:
 
 
 def codes(schema: Schema, block: Floats) -> Integers:
-    """The true answers that randomized response starts from, as codes, for an encoded block.
+    """Codes of the true answers in an encoded block, before their law randomizes them.
 
     The true answers of an encoded block (encoded columns, rows), one for every cell whatever the block holds.
 
@@ -112,22 +112,22 @@ class Channel:
 
     @property
     def gap(self) -> float:
-        """The gap g = p - q between the probabilities of true and other answers, without cancellation."""
+        """Law of a randomized answer: the gap g = p - q, without cancellation."""
         return math.expm1(self.epsilon) / (math.expm1(self.epsilon) + self.categories)
 
     @property
     def other(self) -> float:
-        """The probability q of each answer that is not the truth."""
+        """Law of a randomized answer: the probability q of each answer that is not the truth."""
         return 1 / (math.expm1(self.epsilon) + self.categories)
 
     @property
     def keep(self) -> float:
-        """The probability p of the true answer."""
+        """Law of a randomized answer: the probability p of the truth."""
         return (1 + math.expm1(self.epsilon)) / (math.expm1(self.epsilon) + self.categories)
 
 
 def _side(keep: float, other: float, answer: ResponseColumn) -> Floats:
-    """Transition law when the first of two compared cells is answered at random.
+    """Law of how two cells compare when the first of them is answered at random.
 
     From the true way two cells compare to the way after the first of them was answered at random.
     """
@@ -209,7 +209,7 @@ class Between:
     most: float
 
     def variance(self, squared: Any) -> Any:
-        """Variance of an estimated squared distance at this squared distance.
+        """Law of distances from randomized answers: the variance at this squared distance.
 
         At this squared distance, if columns of all kinds differ alike; independent of it for flags.
         """
@@ -236,7 +236,7 @@ class Questionnaire:
 
     @property
     def none(self) -> Codes:
-        """The codes of the zero vector, no value in any column; -1 where a column has no such answer."""
+        """Codes of the zero vector among randomized answers, no value in any column; -1 where that is no answer."""
         return np.array([answer.none for answer in self.columns])
 
     def ways(self, first: Codes, second: Codes) -> Ways:
@@ -250,7 +250,7 @@ class Questionnaire:
         return np.where(empty, np.where(other_empty, NEITHER, SECOND), alone).astype(np.int8)
 
     def debiased(self, codes: Codes) -> Floats:
-        """Randomized answers freed of bias.
+        """Randomized answers freed of the bias of their law.
 
         Rows of codes (rows, columns) as encoded rows (rows, encoded columns), unbiased for the true weighted ones.
 
@@ -265,7 +265,7 @@ class Questionnaire:
 
 
 def total(table: Floats, seen: Ways) -> Floats:
-    """The sum over columns of a table's entries for the ways in which randomized answers were seen to compare."""
+    """Sum over columns of a law's table, at the ways in which randomized answers were seen to compare."""
     columns, flat = np.arange(len(table)), seen.reshape(-1, seen.shape[-1])
     out = np.empty(len(flat))
     for start in range(0, len(flat), _BLOCK):

@@ -12,6 +12,7 @@ from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats
 
 NOISE_ONLY = "noise only"  # what makes an estimate err, where nothing else is random
+_DETECTED = 1.96  # standard errors of 0 above which a quantity is distinguishable from 0
 
 Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
 Ends: TypeAlias = tuple[Floats, Floats]  # low and high, of intervals
@@ -82,3 +83,11 @@ def in_step(arrays: dict[str, NDArray[Any]], width: int, what: str, source: str)
                 f"got {name}.shape={rows.shape}: pass rows of the same {source}, pairwise in step"
             )
     return list(arrays.values())
+
+
+def detectable(error_of_zero: Number, power: int = 1) -> Number:
+    """Least detectable scale of an estimate, given its standard error at a truth of 0.
+
+    The scale to this ``power`` is 1.96 such errors, so distinguishable from 0.
+    """
+    return (_DETECTED * error_of_zero) ** (1 / power)

@@ -14,7 +14,6 @@ from sfumato import check
 from sfumato.intervals.estimate import NOISE_ONLY, Number
 
 NoiseKind = Literal["laplace", "gaussian"]
-_DETECTED = 1.96  # standard errors of 0 above which a quantity is distinguishable from 0
 _FAMILIES = ("identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal", "principal")
 
 
@@ -199,11 +198,3 @@ class SketchLaw:
         """
         blur = self.noise.variance * (squared_x + squared_y) + self.geometry.dim_out * self.noise.variance**2
         return self.geometry.inner_variance(squared_x, squared_y, inner, shared) + blur
-
-
-def detectable(error_of_zero: Number, power: int = 1) -> Number:
-    """Least detectable scale, given the standard error at a truth of 0.
-
-    Its ``power`` is 1.96 standard errors at a truth of 0.
-    """
-    return (_DETECTED * error_of_zero) ** (1 / power)

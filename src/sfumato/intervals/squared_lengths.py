@@ -86,11 +86,11 @@ class LengthLaw:
 
     @property
     def spread(self) -> float:
-        """Mean concentration sum w_i^4 / (sum w_i^2)^2 of an image of uniform direction."""
+        """Mean concentration of images of uniform direction, on which the law of squared lengths depends."""
         return 3 / (self.geometry.dim_out + 2)
 
     def quantiles(self, squared: Floats, tails: tuple[Floats, Floats], concentration: float) -> Ends:
-        """What the estimate falls below, and above, with these probabilities, at these squared lengths."""
+        """Quantiles of estimated squared lengths: below and above which they fall with these probabilities."""
         unit = replace(self, rows=self.rows.unit)
         places = _place(squared / self.noise.variance / self.geometry.dim_out)
         read = scipy.interpolate.RegularGridInterpolator((_place(_LENGTHS), _SCORES), _table(unit, concentration))
@@ -309,7 +309,9 @@ def _of_images(tail: float, seen: Seen, law: LengthLaw) -> Ends:
 
 
 def _caution(tail: float) -> float:
-    """By how many standard errors an image is taken for more concentrated than it looks: half a one at 95%, up to 2.5.
+    """Caution about the concentration behind a squared length.
+
+    By how many standard errors an image is taken for more concentrated than it looks: half a one at 95%, up to 2.5.
 
     Half a one makes up for the luck that an image and its concentration share (simulated).
     """
@@ -317,7 +319,9 @@ def _caution(tail: float) -> float:
 
 
 def concentration_of(seen: Seen, law: LengthLaw) -> tuple[Floats, Floats]:
-    """Estimates of sum w_i^4 / (sum w_i^2)^2 of images w, with standard errors; worthless where w is lost in the noise.
+    """Estimated concentration of the images behind squared lengths.
+
+    Estimates of sum w_i^4 / (sum w_i^2)^2 of images w, with standard errors; worthless where w is lost in the noise.
 
     sum z_i^4 - 6 s^2 sum w_i^2 - k E e^4 is unbiased for the numerator; its variance is bounded with
     sum w_i^6 <= (sum w_i^4)^(3/2).

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from sfumato.intervals import moments
+from sfumato.intervals import estimate
 from sfumato.mechanisms.base import Recipe
 from sfumato.planning.forecast import ColumnWidths
 from sfumato.privacy.guarantee import Guarantee
@@ -57,7 +57,7 @@ class Option:
     @property
     def detectable(self) -> float:
         """The least scale that the option distinguishes from 0."""
-        return float(moments.detectable(self.standard_error(0.0), self.power))
+        return float(estimate.detectable(self.standard_error(0.0), self.power))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.estimation.distance_matrix import widest_squared
-from sfumato.intervals import moments
+from sfumato.intervals import estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
@@ -52,7 +52,7 @@ def said(release: "AnyRelease") -> list[str]:
 
 def detectable_distance(release: "AnyRelease") -> float:
     """The least distance whose estimate is distinguishable from 0, given the errors of a release."""
-    return float(moments.detectable(release.error_at(0.0), 2))
+    return float(estimate.detectable(release.error_at(0.0), 2))
 
 
 def _distances(release: "AnyRelease") -> Plot:
@@ -132,7 +132,7 @@ def _cuts(release: GraphRelease) -> Plot:
 
 
 def _told_cut(vertices: int, side: float, *errors: float) -> str:
-    pairs, least = side * (vertices - side), moments.detectable(errors[0])
+    pairs, least = side * (vertices - side), estimate.detectable(errors[0])
     lost = (
         "every cut here is indistinguishable from an empty one"
         if least > pairs
@@ -161,7 +161,7 @@ _ESTIMATED = (
 
 def _cut_words(release: GraphRelease) -> list[str]:
     n = release.vertices
-    one, half = (float(moments.detectable(release.error_at(0.0, side))) for side in (1, max(n // 2, 1)))
+    one, half = (float(estimate.detectable(release.error_at(0.0, side))) for side in (1, max(n // 2, 1)))
     pairs = max(n // 2, 1) * (n - max(n // 2, 1))
     if isinstance(release, PairsRelease):
         errs = "Every pair has its own noise, so a cut errs by the square root of the number of pairs it separates."
