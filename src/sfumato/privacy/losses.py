@@ -30,7 +30,7 @@ class Loss(Protocol):
     def __hash__(self) -> int: ...
 
     def delta(self, epsilon: float) -> float:
-        """Delta of the loss: a bound above the hockey-stick divergence at ``epsilon`` >= 0 of all neighbours."""
+        """Delta of the loss: an upper bound on the hockey-stick divergence at ``epsilon`` >= 0 over all neighbours."""
         ...
 
     def pld(self) -> "PrivacyLossDistribution":
