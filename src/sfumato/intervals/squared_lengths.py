@@ -382,7 +382,7 @@ def _collisions(k: int, dim_in: int, tail: float) -> Ends:
 
 
 def _collision_laws(k: int, columns: int) -> list[Floats]:
-    """Exact laws of the squared length ||vP||^2 for v of 1, 2, ... ones, one sign per row: the probabilities of 0, 1, ...
+    """Exact laws of the squared length ||vP||^2, v of 1, 2, ... ones, one sign per row: probabilities of 0, 1, 2, ...
 
     Each column falls into one of k cells with a sign. So the law for m columns is m! times the coefficient of t^m in
     A(t)^k, A = sum_i (t/k)^i / i! E z^(sum of i signs)^2, by the recurrence for powers of series; no term is negative.

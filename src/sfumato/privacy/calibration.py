@@ -108,7 +108,9 @@ def replaced_guess(rows: int, epsilon: float, delta: float) -> float:
 
 
 def least_level(loss: Callable[[float], Loss], epsilon: float, delta: float, start: float = 1.0) -> float:
-    """Calibrated level: the least (to a part in 2^40) with ``loss(level).delta(epsilon) <= delta``; always on that side.
+    """Calibrated level: the least at which a loss satisfies (epsilon, delta).
+
+    The least level (to one part in 2^40) with ``loss(level).delta(epsilon) <= delta``; always on that side.
 
     Least for the bound that ``delta`` computes: for composed losses that is limited by the grid of their PLDs.
     """
@@ -119,7 +121,10 @@ def least_level(loss: Callable[[float], Loss], epsilon: float, delta: float, sta
 
 
 def least_epsilon(loss: Loss, delta: float) -> float:
-    """Calibrated epsilon: the least (to a part in 2^40) at which a loss satisfies (epsilon, delta); always on the safe side."""
+    """Calibrated epsilon: the least at which a loss satisfies (epsilon, delta).
+
+    To one part in 2^40; always on the safe side.
+    """
     check.probability_below_one(delta=delta)
     return _least(lambda epsilon: _excess(loss.delta(epsilon), delta), 1.0, f"delta={delta!r} at any epsilon")
 
