@@ -238,6 +238,14 @@ def test_pictures_need_no_library(tmp_path, monkeypatch):
     assert (tmp_path / "plan.svg").stat().st_size > 5000
 
 
+def test_the_title_of_a_plan_is_its_verdict(tmp_path):
+    made = plan(columns=50, guarantee=ATTRIBUTE, distance=3.0)
+    plots.draw_plan(made, tmp_path / "plan.html")
+    title = re.search("<title>(.*?)</title>", (tmp_path / "plan.html").read_text()).group(1)
+    assert title.startswith(made.verdict)
+    assert ".." not in title
+
+
 # ---- what is plotted ------------------------------------------------------------------------------------------------
 
 

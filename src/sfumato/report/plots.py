@@ -37,7 +37,7 @@ def draw_plan(plan: Plan, path: str | Path) -> None:
     check_kind(path)
     dimensions = over_dimension(plan)
     panels = (_over_scale(plan),) if dimensions is None else (dimensions, _over_scale(plan))
-    write(Figure(f"{plan.verdict[:1].upper()}{plan.verdict[1:]}.", panels), path)
+    write(Figure(plan.verdict, panels), path)
 
 
 def shown_error(plan: Plan, option: Option) -> float:
