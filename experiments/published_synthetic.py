@@ -60,6 +60,11 @@ class PublishedSynthetic(Synthetic):
         return "private" if self.centring == "best" else self.centring
 
     @property
+    def not_covered(self) -> tuple[str, ...]:
+        """All of it: the claim does not hold, so a ledger refuses it unless exceptions are asked for."""
+        return (*Synthetic.not_covered.fget(self), WARNING)  # type: ignore[attr-defined]
+
+    @property
     def context(self) -> str:
         """As version 0.1.0 wrote it, so that results can be made again to the bit."""
         usual = Synthetic.context.fget(self).replace("PublishedSynthetic(", "Synthetic(", 1)  # type: ignore[attr-defined]
@@ -128,7 +133,7 @@ class PreparedPublished(PreparedSynthetic):
         """Those of ours, with what is not kept."""
         facts = PreparedSynthetic.facts(self, *given)
         own = {"constants": "published", "satisfies_claim": False}
-        return facts | {"mechanism": facts["mechanism"] | own, "warnings": [*facts["warnings"], WARNING]}
+        return facts | {"mechanism": facts["mechanism"] | own}
 
 
 # ---- what an audit sees ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from published_constants import row_wise_laplace
 from published_synthetic import PublishedSynthetic, largest_loss, ron_gauss, second_moment_draws
 from sfumato.audit.examine import Effort, examine
 from sfumato.audit.trials import trial
-from sfumato.errors import ParameterError
+from sfumato.errors import LedgerError, ParameterError
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import release
@@ -79,6 +79,17 @@ def test_the_published_constants_are_marked_and_ours_are_not():
     assert honest.facts["mechanism"]["constants"] == "proved"
     assert honest.facts["mechanism"]["satisfies_claim"] is True
     assert honest.facts["warnings"] == []
+
+
+def test_a_ledger_refuses_the_published_constants_and_exceptions_are_on_record(ledger):
+    """Their claim is false, so a charge at the claim would be too."""
+    terms = {"schema": Schema.reals(4, low=-1, high=1), "mechanism": PublishedSynthetic(dimension=4)}
+    terms |= {"guarantee": Guarantee(epsilon=1.0, unit="record")}
+    with pytest.raises(LedgerError, match="NOT PRIVATE AS CLAIMED"):
+        release(np.ones((9, 4)), ledger=ledger.account("people"), **terms)
+    assert ledger.dataset("people").releases == ()
+    release(np.ones((9, 4)), ledger=ledger.account("people", exceptions=True), **terms)
+    assert any("NOT PRIVATE AS CLAIMED" in told for told in ledger.dataset("people").releases[0].outside)
 
 
 @pytest.mark.parametrize(

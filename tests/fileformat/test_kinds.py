@@ -142,9 +142,12 @@ def test_a_claim_that_was_not_kept_is_read_and_said(tmp_path):
     assert kinds.claim_kept(kept.manifest)
     assert "NOT KEEP" not in plain_words.readme(kept.manifest)
     kept.save(tmp_path / "r")
-    short = {k: v for k, v in kept.manifest["mechanism"].items() if k not in ("constants", "satisfies_claim")}
-    reseal(tmp_path / "r", mechanism=short)
-    assert kinds.claim_kept(load(tmp_path / "r").manifest)
+    for silent in ("constants", "satisfies_claim"):
+        reseal(tmp_path / "r", mechanism={k: v for k, v in kept.manifest["mechanism"].items() if k != silent})
+        with pytest.raises(ReleaseError, match="form of a manifest"):
+            load(tmp_path / "r")
+    reseal(tmp_path / "r", mechanism=kept.manifest["mechanism"] | {"constants": "published"})
+    assert not kinds.claim_kept(load(tmp_path / "r").manifest)
 
 
 def other(key, value):

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.pipeline.release import release_to
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.pipeline.release import release, release_to
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import idealized, noise, private_selection, randomized_choice
-from sfumato.randomness.secret import Secret, Words, public_words
+from sfumato.randomness.secret import Secret, Words, protects, public_words
+from sfumato.tables.schema import Schema
 from support.spending import ROWS, SCHEMA, SKETCH, made, pure, states
 from support.twins import always, secret_of
 
@@ -239,3 +242,28 @@ def test_every_draw_is_that_of_its_module(name):
         one, two = TESTING.words(name, place), TESTING.words(name, place)
         assert np.array_equal(method(one), function(two))
         assert one.position == two.position > 0
+
+
+class Liar(Secret):
+    """Says that it is a testing one when it is first asked, and a protected one ever after."""
+
+    __slots__ = ()
+    asked = 0
+
+    @property
+    def protected(self):
+        Liar.asked += 1
+        return Liar.asked > 1
+
+
+def test_what_a_subclass_says_of_itself_does_not_make_a_release_protected():
+    assert not protects(Liar.for_testing(1))
+    assert protects(Secret.fresh())
+    published = release(
+        np.zeros((2, 1)),
+        schema=Schema.reals(1, low=0, high=1),
+        mechanism=Sketch(dimension=1),
+        guarantee=Guarantee(epsilon=1.0),
+        secret=Liar.for_testing(1),
+    )
+    assert published.manifest["protected"] is False

@@ -61,7 +61,8 @@ def memory_type(manifest: Manifest) -> NumberType:
 
 def claim_kept(manifest: Manifest) -> bool:
     """False for one flawed kind: synthetic rows of 0.1.0 with published constants, too small for their guarantee."""
-    return bool(manifest["mechanism"].get("satisfies_claim", True))
+    facts = manifest["mechanism"]
+    return bool(facts.get("satisfies_claim", True)) and facts.get("constants", "proved") == "proved"
 
 
 # ---- what kinds share -----------------------------------------------------------------------------------------------

@@ -112,8 +112,8 @@ class SyntheticFacts(TypedDict):
     moments: StageFacts
     centring: Literal["private", "public"]
     normalise: Literal["twice", "once", "never"]
-    constants: NotRequired[Literal["proved", "published"]]
-    satisfies_claim: NotRequired[bool]
+    constants: Literal["proved", "published"]
+    satisfies_claim: bool
     centre: NotRequired[list[float]]
     model: list[ComponentFacts]
     label: NotRequired[str]

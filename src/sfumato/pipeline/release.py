@@ -24,7 +24,7 @@ from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe
 from sfumato.pipeline.charging import charged, record
 from sfumato.privacy.calibration import Calibrated, calibrate
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.randomness.secret import Secret
+from sfumato.randomness.secret import Secret, protects
 from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
 from sfumato.tables.edges import EdgeRows, open_edges
 from sfumato.tables.schema import Schema
@@ -221,7 +221,7 @@ class _PlannedRelease:
         if account is None:
             yield None
             return
-        if not self.secret.protected:
+        if not protects(self.secret):
             raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
         with charged(account, self.request()) as reservation:
             yield reservation
@@ -253,7 +253,7 @@ class _PlannedRelease:
             "guarantee": self.calibrated.guarantee.to_dict(),
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             "rows": rows,
-            "protected": self.secret.protected,
+            "protected": protects(self.secret),
             "accounted": charge is not None,
             **(
                 {}
@@ -281,7 +281,7 @@ def _key(secret: Secret | None) -> Secret:
     """
     if secret is None:
         return Secret.fresh()
-    if not isinstance(secret, Secret) or secret.protected:
+    if not isinstance(secret, Secret) or protects(secret):
         raise ParameterError(
             "secret takes Secret.for_testing(seed) alone, for tests: a release that protects draws a key of its own, "
             "which serves no other, so leave secret out"
@@ -294,7 +294,7 @@ def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None)
         yield "no ledger was used: what other releases of these data cost is not accounted for"
     if schema is not None and schema.bounds_from_data:
         yield FROM_BOUNDS
-    if not secret.protected:
+    if not protects(secret):
         yield "made with test noise: this release protects nobody"
 
 

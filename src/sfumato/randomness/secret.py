@@ -254,6 +254,11 @@ class Secret:
         return kind + struct.pack("<Q", len(raw)) + raw
 
 
+def protects(secret: Secret) -> bool:
+    """Whether a secret has a key of the operating system: no subclass does, whatever it says of itself."""
+    return type(secret) is Secret and secret._protected
+
+
 def public_words(seed: int, *context: str | int) -> Words:
     """The words keyed by a public seed instead of a secret; the same in every version (golden vectors in the tests)."""
     check.whole(0, seed=seed)
