@@ -66,15 +66,6 @@ def _cube(columns: int, half: float) -> Schema:
     return Schema.reals(columns, low=-half, high=half)
 
 
-@dataclass(frozen=True, slots=True)
-class CovarianceForecast:
-    """The standard error that one kind of noise would give a variance, and how many times that of the best it is."""
-
-    noise: CovarianceNoise
-    standard_error: float
-    times: float
-
-
 @functools.lru_cache(maxsize=64)
 def ridge(rows: int, guarantee: Guarantee, *, centred: bool) -> float:
     """The ridge that a covariance sketch of as many rows would need to be private.
@@ -143,22 +134,6 @@ def _noisy(prepared: PreparedCovariance, setting: Setting, level: float) -> floa
         None if counted else setting.records,
     )
     return view.form(direction, direction, setting.variance)[0]
-
-
-def ranking(setting: Setting, rows: int = SKETCH_ROWS) -> tuple[CovarianceForecast, ...]:
-    """The ways of releasing a covariance that can promise the guarantee, the most accurate first.
-
-    A sketch of many rows comes near Gaussian noise where variances are small, and falls behind as they grow, since its
-    error is a share of them. It is positive by itself and holds rows times columns numbers.
-    """
-    choices: list[CovarianceNoise] = [*forecast.noises(setting.guarantee)]
-    choices += ["sketch"] if _sketch_protects(setting.guarantee) else []
-    errors = {noise: standard_error(noise, setting, rows) for noise in choices}
-    best = min(errors.values())
-    return tuple(
-        CovarianceForecast(noise, error, error / best)
-        for noise, error in sorted(errors.items(), key=lambda pair: pair[1])
-    )
 
 
 def _sketch_protects(guarantee: Guarantee) -> bool:

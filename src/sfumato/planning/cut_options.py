@@ -47,16 +47,6 @@ def _separated(vertices: int, side: int) -> int:
     return side * (vertices - side)
 
 
-@dataclass(frozen=True, slots=True)
-class CutForecast:
-    """The standard error that a mechanism would give a cut, and whether it can serve so many vertices at all."""
-
-    mechanism: str
-    standard_error: float
-    possible: bool
-    numbers: int
-
-
 def sketch_ridge(vertices: int, rows: int, guarantee: Guarantee) -> float:
     """The weight w of the complete graph that a graph sketch would mix in, for predicted cuts."""
     level = least_level(lambda level: ChiSquare(rows=rows, ratio=1 / level), guarantee.epsilon, guarantee.delta)
@@ -82,21 +72,6 @@ def response_variance(question: CutQuestion, guarantee: Guarantee) -> float:
     """
     each = 1 / least_level(lambda level: Response(1 / level), guarantee.epsilon, guarantee.delta)
     return float(cuts.pair_variance(question.spread, cuts.response_noise(each)))
-
-
-def rank(question: CutQuestion, rows: int, guarantee: Guarantee) -> list[CutForecast]:
-    """The three mechanisms for cuts, those that can serve the graph first, and of these the most accurate first.
-
-    Randomized response answers for graphs without weights. The sketch's error grows with the cut, the others' do not.
-    """
-    pairs, dense = question.vertices * (question.vertices - 1) // 2, question.vertices <= LARGEST_VERTICES
-    sketch = math.sqrt(sketch_variance(question, rows, guarantee))
-    found = [
-        CutForecast("GraphSketch", sketch, possible=True, numbers=rows * question.vertices),
-        CutForecast("EdgeNoise", math.sqrt(noise_variance(question, guarantee)), dense, pairs),
-        CutForecast("EdgeResponse", math.sqrt(response_variance(question, guarantee)), dense, pairs),
-    ]
-    return sorted(found, key=lambda f: (not f.possible, f.standard_error))
 
 
 @dataclass(frozen=True, slots=True)
