@@ -34,6 +34,7 @@ def test_quick_tests_enter_every_module():
         capture_output=True,
         text=True,
         check=False,
+        timeout=1800,
         cwd=TESTS.parent,
         env={"PYTHONPATH": "src:tests"},
     )

@@ -17,6 +17,7 @@ the number of rows    g            0: public
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -212,7 +213,7 @@ def noises_for(secret: Secret, context: str, domain: Domain, guarantee: Guarante
     return Noises(secret, f"{context} {guarantee!r} {domain.schema.digest} {level.hex()}")
 
 
-class OpenMechanism(Live):
+class OpenMechanism(Live, ABC):
     """A mechanism that has read its rows and answers questions about the cells of a domain.
 
     rows : how many there are: exact where that is public, measured where it is protected, None where it is not told.
@@ -225,9 +226,9 @@ class OpenMechanism(Live):
         self._domain = domain
 
     @property
+    @abstractmethod
     def remaining(self) -> int:
         """How many more questions any answering mechanism can measure."""
-        raise NotImplementedError
 
     @property
     def histogram(self) -> SyntheticHistogram | None:
@@ -240,8 +241,8 @@ class OpenMechanism(Live):
         with self.turn():
             return self._answered(cells)
 
-    def _answered(self, cells: Query) -> Answered:
-        raise NotImplementedError
+    @abstractmethod
+    def _answered(self, cells: Query) -> Answered: ...
 
 
 class PreparedAnswers(Family, Protocol):
