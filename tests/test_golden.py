@@ -24,7 +24,7 @@ def numbers(release):
 
 
 def facts(manifest):
-    return {key: value for key, value in manifest.items() if key not in ("files", "digest", "software")}
+    return {key: value for key, value in manifest.items() if key not in ("files", "digest", "software", "version")}
 
 
 def shape(value):

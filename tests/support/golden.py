@@ -28,10 +28,13 @@ PEOPLE = sf.Schema(
         sf.Real("income", 0, 10, weight=2.0),
         sf.Flag("smoker"),
         sf.Category("city", ["Bern", "Basel"]),
-    ]
+    ],
+    scale="raw",
 )
-ANSWERS = sf.Schema([sf.Flag("smoker"), sf.Flag("driver"), sf.Category("city", ["Bern", "Basel"], missing="Bern")])
-NAMED = sf.Schema([sf.Id("name"), *PEOPLE.columns])
+ANSWERS = sf.Schema(
+    [sf.Flag("smoker"), sf.Flag("driver"), sf.Category("city", ["Bern", "Basel"], missing="Bern")], scale="raw"
+)
+NAMED = sf.Schema([sf.Id("name"), *PEOPLE.columns], scale="raw")
 VALUE = sf.Guarantee(epsilon=4.0, unit="attribute")
 VALUE_DELTA = sf.Guarantee(epsilon=4.0, delta=1e-6, unit="attribute")
 RECORD = sf.Guarantee(epsilon=2.0, delta=1e-6, unit="record")

@@ -53,7 +53,7 @@ PEOPLE = Schema(
         (lambda: Real("age", 0, 1, weight=0), "weight of column 'age' must be positive"),
         (lambda: Real("age", 0, 1, weight=-1), "weight of column 'age' must be positive"),
         (lambda: Real("age", 0, 1, weight=math.inf), "weight of column 'age' must be a finite"),
-        (lambda: Flag("smoker", missing=1), "missing of column 'smoker' must be true or false"),
+        (lambda: Flag("smoker", missing=1), "missing of column 'smoker' must be true, false or 'level'"),
         (lambda: Flag("smoker", weight=0), "weight of column 'smoker'"),
         (lambda: Category("city"), "values of column 'city' is left to fill in"),
         (lambda: Category("city", []), "values of column 'city'"),

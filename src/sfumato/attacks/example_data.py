@@ -46,7 +46,7 @@ class TargetTable:
     @classmethod
     def read(cls, path: str | Path, schema: Schema) -> Self:
         """A table to attack from a whole file of one's own."""
-        names = [column.name for column in schema.data_columns]
+        names = schema.source_names
         batches = list(open_table(str(path), schema).blocks(names, 1 << 16))
         if sum(batch.num_rows for batch in batches) < 8:
             raise ParameterError("an attack needs at least 8 rows")

@@ -21,6 +21,7 @@ from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
+from sfumato.tables.encoding import Encoding, Group
 from sfumato.tables.schema import Schema
 
 Pair = tuple[Floats, Floats]  # encoded tables (columns, rows)
@@ -49,14 +50,18 @@ def _differences(schema: Schema, guarantee: Guarantee, dense: Floats, order: int
     encoding, change = schema.encoding, effective_change(schema, guarantee)
     ranges, unit = encoding.ranges, np.eye(encoding.dim)
     if change.kind == "attribute":
-        in_category = np.zeros(encoding.dim, bool)
-        for a, b in encoding.categories:
-            in_category[a:b] = True
-            yield from (ranges[i] * (unit[i] - unit[j]) for i, j in itertools.combinations(range(a, b), 2))
-        yield from (ranges[j] * unit[j] for j in np.flatnonzero(~in_category))
+        for group in encoding.groups:
+            own = slice(group.start, group.stop)
+            if group.most == 1:
+                yield from (ranges[i] * (unit[i] - unit[j]) for i, j in itertools.combinations(range(*_ends(group)), 2))
+            for image in _directions(dense[own], order):
+                whole = np.zeros(encoding.dim)
+                whole[own] = _apart(image, group, encoding)
+                yield whole
+        yield from (ranges[j] * unit[j] for j in np.flatnonzero(encoding.alone))
     elif change.kind == "box":
-        yield from (ranges * np.where(image >= 0, 1.0, -1.0) for image in _directions(dense, order))
-        yield from (ranges * signs for signs in _signs(encoding.dim))
+        yield from (_farthest(image, encoding) for image in _directions(dense, order))
+        yield from (_farthest(signs, encoding) for signs in _signs(encoding.dim))
     else:
         radius = change.radius or 0.0
         yield from (min(radius, r) * e for r, e in zip(ranges, unit, strict=True))
@@ -64,6 +69,37 @@ def _differences(schema: Schema, guarantee: Guarantee, dense: Floats, order: int
             for image in _directions(dense, order):
                 v = image * (radius / max(float(np.linalg.norm(image)), 1e-300))
                 yield v * min(1.0, float((ranges / np.maximum(np.abs(v), 1e-300)).min()))
+
+
+def _ends(group: Group) -> tuple[int, int]:
+    return group.start, group.stop
+
+
+def _farthest(image: Floats, encoding: Encoding) -> Floats:
+    """The difference of a worst pair of records in the box, farthest along a direction, in weighted units."""
+    found = encoding.ranges * np.where(image >= 0, 1.0, -1.0)
+    for group in encoding.groups:
+        found[group.start : group.stop] = _apart(image[group.start : group.stop], group, encoding)
+    return found
+
+
+def _apart(image: Floats, group: Group, encoding: Encoding) -> Floats:
+    """The difference of two values of a group that are far apart along a direction of the worst pair."""
+    ranges = encoding.ranges[group.start : group.stop]
+    if group.most is not None:
+        order, found = np.argsort(image), np.zeros(image.size)
+        found[order[-group.most :]] = ranges[order[-group.most :]]
+        gone = [i for i in order[: group.most] if not found[i]]
+        found[gone] = -ranges[gone]
+        return found
+    if group.level:
+        ends = np.array([[1.0, 0.0], [0.5, 1.0], [0.5, -1.0]]) * ranges
+        return np.asarray(ends[np.abs(ends @ image).argmax()])
+    whole = ranges * np.where(image >= 0, 1.0, -1.0)
+    if group.bound is None:
+        return np.asarray(whole)
+    along = image * (group.reach2 / max(float(np.linalg.norm(image)), 1e-300))
+    return np.asarray(along * min(1.0, float((ranges / np.maximum(np.abs(along), 1e-300)).min())))
 
 
 def _directions(dense: Floats, order: int) -> Iterator[Floats]:
@@ -134,8 +170,8 @@ def _corners(prepared: Prepared) -> list[Floats]:
     low, high = encoding.low, encoding.high
     even = np.where(np.arange(encoding.dim) % 2 == 0, high, low)
     found = [low, high, even, low + high - even, (low + high) / 2]
-    for a, b in encoding.categories:  # one value each, since that is what rows have
-        found += [np.concatenate([f[:a], np.eye(b - a)[i], f[b:]]) for f in found[:4] for i in (0, b - a - 1)]
+    for group in encoding.groups:  # values that rows can have
+        found += [_with_value(f, group, last) for f in found[:4] for last in (False, True)]
     if isinstance(prepared, PreparedSynthetic):
         w = prepared.moment.turned.matrix
         inside = [np.zeros(encoding.dim) for _ in range(2 * w.shape[1])]
@@ -143,6 +179,21 @@ def _corners(prepared: Prepared) -> list[Floats]:
         for row, column in zip(inside, np.hstack([w, -w]).T, strict=True):
             row[places] = column
         found += [np.clip(row, low, high) for row in inside]
+    return found
+
+
+def _with_value(row: Floats, group: Group, last: bool) -> Floats:
+    """A row of a worst pair with a value of a group in its place: its first items or its last ones, or missing."""
+    found = row.copy()
+    own = found[group.start : group.stop]
+    if group.level:
+        own[1] = float(last)
+    elif group.most is not None:
+        own[...] = 0.0
+        own[-group.most if last else 0 : None if last else group.most] = 1.0
+    elif group.bound is not None:
+        own[...] = 0.0
+        own[-1 if last else 0] = min(group.bound, float(np.abs(row[group.start])))
     return found
 
 
@@ -174,6 +225,7 @@ def _unit_pairs(schema: Schema, guarantee: Guarantee, rows: list[Floats]) -> Ite
 
 
 def _cells(schema: Schema) -> list[slice]:
-    """The values in which a worst pair may differ: the encoded columns of each, one, or those of a category."""
-    ends = np.cumsum([0, *(column.width for column in schema.data_columns)])
-    return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+    """The values in which a worst pair may differ: the encoded columns of each, one, or those of a group."""
+    encoding = schema.encoding
+    alone = [slice(int(j), int(j) + 1) for j in np.flatnonzero(encoding.alone)]
+    return alone + [slice(group.start, group.stop) for group in encoding.groups]

@@ -55,7 +55,7 @@ def _check(options: Any) -> None:
     from sfumato.tables.sources import open_table
 
     schema = Schema.read(options.schema)
-    names = [column.name for column in schema.data_columns]
+    names = schema.source_names
     findings = compare(
         schema, open_table(options.data).blocks(names, 1 << 16)
     )  # as text: it tells unreadable from missing

@@ -15,35 +15,47 @@ import scipy
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats, Integers
+from sfumato.tables.encoding import Group
 from sfumato.tables.schema import Schema
 
-Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
+Groups: TypeAlias = tuple[Group, ...]  # encoded columns that one value moves together
 
 # ---- how far apart rows can be --------------------------------------------------------------------------------------
 
 
-def one_value_squared(squares: Sequence[float], categories: Runs = ()) -> float:
+def one_value_squared(squares: Sequence[float], groups: Groups = (), step: float = 0.0) -> float:
     """The most that one value adds to a squared distance in the matrix, for columns of these squared widths.
 
-    A category that changes moves two of its one-hot columns. Whole numbers in, a whole number out.
+    A category that changes moves two of its one-hot columns, a set two for each item, a vector all of its columns, as
+    far as its length allows. Whole numbers in, a whole number out. ``step``: of the grid that widths are counted in.
     """
-    alone, together = _values(squares, categories)
+    alone, together = _values(squares, groups, step)
     return max([*alone, *together])
 
 
-def diameter_squared(squares: Sequence[float], categories: Runs = ()) -> float:
+def diameter_squared(squares: Sequence[float], groups: Groups = (), step: float = 0.0) -> float:
     """Largest squared distance in the matrix of rows within their bounds, for columns of these squared widths.
 
     One category adds the squares of two of its columns, however many it has: two rows hold at most one value each.
     """
-    alone, together = _values(squares, categories)
+    alone, together = _values(squares, groups, step)
     return sum(alone) + sum(together)
 
 
-def _values(squares: Sequence[float], categories: Runs) -> tuple[list[float], list[float]]:
-    """What each column of its own, and each category, adds to a squared distance in the matrix at most."""
-    taken = {j for a, b in categories for j in range(a, b)}
-    return [s for j, s in enumerate(squares) if j not in taken], [sum(sorted(squares[a:b])[-2:]) for a, b in categories]
+def _values(squares: Sequence[float], groups: Groups, step: float) -> tuple[list[float], list[float]]:
+    """What each column of its own, and each group, adds to a squared distance in the matrix at most."""
+    taken = {j for group in groups for j in range(group.start, group.stop)}
+    return [s for j, s in enumerate(squares) if j not in taken], [_together(squares, g, step) for g in groups]
+
+
+def _together(squares: Sequence[float], group: Group, step: float) -> float:
+    own = squares[group.start : group.stop]
+    if group.choices is not None:
+        return sum(sorted(own)[-group.choices :])
+    if group.bound is None or not step:
+        return sum(own)
+    longest = group.reach2 / step * (1 + 1e-9) + math.sqrt(len(own)) * (1 + 1e-6)  # rounded to the grid
+    return min(sum(own), math.floor(longest**2 * (1 + 1e-12)))
 
 
 def clip_diameter(schema: Schema) -> float:
@@ -64,7 +76,11 @@ def clip_diameter(schema: Schema) -> float:
 def widest_squared(schema: Schema) -> float:
     """Largest possible squared distance in the matrix of rows of a schema, in weighted units."""
     encoding = schema.encoding
-    return min(diameter_squared((encoding.ranges**2).tolist(), encoding.categories), clip_diameter(schema) ** 2)
+    numbers = [group for group in encoding.groups if group.choices is None]
+    squares = encoding.ranges**2
+    for group in numbers:
+        squares[group.start : group.stop] *= min(1.0, group.reach2**2 / squares[group.start : group.stop].sum())
+    return min(diameter_squared(squares.tolist(), encoding.groups), clip_diameter(schema) ** 2)
 
 
 # ---- the triangle ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from typing import Any, Generic, Literal, NotRequired, TypeAlias, TypedDict, Typ
 
 from sfumato.privacy.guarantee import GuaranteeFields
 
-FORMAT, VERSION = "sfumato-release", 1
+FORMAT, VERSION = "sfumato-release", 2
+READABLE = (1, 2)  # in version 1, which 0.1.0 wrote, units are raw: no schema states a scale
 MANIFEST, DATA, PROJECTION = "manifest.json", "data.parquet", "projection.parquet"
 ID = "id"  # the column of public ids in a file of published numbers
 MOST_NUMBERS = 1 << 20  # of one record

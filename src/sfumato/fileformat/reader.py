@@ -38,7 +38,7 @@ from sfumato.fileformat.manifest import (
     MANIFEST,
     MOST_NUMBERS,
     PROJECTION,
-    VERSION,
+    READABLE,
     Manifest,
     part_name,
 )
@@ -101,9 +101,11 @@ def _read_manifest(path: Path) -> Manifest:
         raise ReleaseError(f"{path} cannot be read as JSON: the release is damaged, ask its owner for a copy") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ReleaseError(f"{path} is not the manifest of a sfumato release")
-    if found.get("version") != VERSION:
+    if type(found.get("version")) is not int or found["version"] not in READABLE:
         version = untrusted.line(repr(found.get("version")), 40)
-        raise ReleaseError(f"{path} has format version {version}; this sfumato reads version {VERSION}")
+        raise ReleaseError(
+            f"{path} has format version {version}; this sfumato reads versions {' and '.join(map(str, READABLE))}"
+        )
     check_form(found, path)
     manifest = cast("Manifest", found)
     if manifest["digest"] != digest(manifest):

@@ -86,7 +86,7 @@ class DistanceGrid:
 
     Column j runs from 0 to ``tops[j]`` steps, the widest one to 2^bits. With d columns d 4^bits <= 2^52.
     Guarantee: ``round`` maps any block whatever to integers in [0, tops], and leaves at most one column of each
-    category above 0. A cell moves its own integer only (a category its own columns), and two cells that differ by
+    category above 0, of a set as many as it may have. A cell moves its own integers only, and two cells that differ by
     w weighted units give integers that differ by at most w/step + 1 (+ 2^-24 for the arithmetic in doubles).
     Exactness: norms, inner products and their partial sums are integers of at most 2^52, so |a|^2 + |b|^2 and 2<a, b>
     are integers of at most 2^53, and a float64 computation of |a|^2 + |b|^2 - 2<a, b> is exact in any order.
@@ -114,30 +114,36 @@ class DistanceGrid:
 
     def round(self, block: Floats) -> Floats:
         """Clip a (columns, rows) block to the schema's norm, if any, and to the bounds; integers, held in doubles."""
-        if self.schema.norm is not None:
+        if self.schema.clips:
             block = self.schema.clip(block)
         with np.errstate(over="ignore", invalid="ignore"):
             cells = (block - self.encoding.low[:, None]) * (self.encoding.weights / self.step)[:, None]
         cells = np.rint(np.fmin(np.fmax(cells, 0.0), self.tops[:, None]))  # fmax(NaN, 0) = 0
-        for a, b in self.encoding.categories:
-            cells[a:b] *= np.arange(b - a)[:, None] == cells[a:b].argmax(axis=0)
+        for group in self.encoding.groups:
+            own = cells[group.start : group.stop]
+            if group.most == 1:
+                own *= np.arange(len(own))[:, None] == own.argmax(axis=0)
+            elif group.most is not None:
+                own *= np.cumsum(own > 0, axis=0) <= group.most
         return cells
 
 
 def _moves(schema: Schema, guarantee: Guarantee, grid: DistanceGrid) -> tuple[int, int]:
     """Noisy distances: most by which one squared distance moves if one of its rows moves, if both; squared steps.
 
-    One value: distances along a column of width c lie in [0, c^2], along a category in [0, 2 w^2]. A record in the box:
+    One value: distances along a column of width c lie in [0, c^2], along a category in [0, 2 w^2]; sets and vectors are
+    groups of columns (``distance_matrix.one_value_squared``). A record in the box:
     all distances lie in [0, D^2], D the diameter. Both are attained, by a unit that goes from one end to the other
     while all others stay at the first. A ball: let the difference of two rows move by at most R, from length a to
     length b <= a <= D. With t = a - b <= min(R, a), a^2 - b^2 = t (2a - t) grows with a and with t <= a, so it is
     at most R (2D - R), or D^2 if R >= D. If both rows move, their difference moves by up to 2R. An l1 ball lies in
     the l2 ball of its radius.
     """
-    squares, categories = grid.squares, grid.encoding.categories
-    change, box = effective_change(schema, guarantee), int(distance_matrix.diameter_squared(squares, categories))
+    squares, groups = grid.squares, grid.encoding.groups
+    change = effective_change(schema, guarantee)
+    box = int(distance_matrix.diameter_squared(squares, groups, grid.step))
     if change.kind == "attribute":
-        one = int(distance_matrix.one_value_squared(squares, categories))
+        one = int(distance_matrix.one_value_squared(squares, groups, grid.step))
         return one, one
     if change.kind == "box":
         return box, box

@@ -10,13 +10,7 @@ Laplace noise is the same on every entry, so what counts is the l1 norm of the m
 the standard deviation s on the diagonal and s/sqrt(2) off it: it is isotropic once off-diagonal entries are multiplied
 by sqrt(2), and then the l2 norm of the move is the Frobenius norm of the move of the whole matrix.
 
-How far one row moves it. Let x become y, M = x x^T - y y^T, a = x + y, b = x - y. Then M = (a b^T + b a^T)/2 and
-|a_j| + |b_j| = 2 max(|x_j|, |y_j|) <= 2 h_j. Write F for the sum of |M_ij| over all (i, j) and D for that over the
-diagonal; the l1 norm of the triangle is (F + D)/2. F <= |a|_1 |b|_1, and D = sum |a_j| |b_j| <= |h|_2^2.
-
-A constant c, the *anchor*, may stand beside each row: the sum of (x, c)(x, c)^T holds the second moment, c times the
-sum and c^2 times the number of rows, in one matrix that moves less than its parts would add up to. It never moves
-itself: in the bounds below it is a column with |b| = 0 and |a| = 2c.
+How far one row moves it is in ``moment_bounds``. A constant, the *anchor*, may stand beside each row.
 """
 
 import math
@@ -29,129 +23,20 @@ from numpy.typing import NDArray
 from sfumato.estimation import covariances
 from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import check_scale, coarsening, noise_facts
+from sfumato.mechanisms.moment_bounds import arrival, attribute, box, length_ball, sum_ball
 from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
 from sfumato.numerics.lattice import coarsened_sensitivity
 from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.projection.lattice_projection import Runs, check_steps, check_widths
+from sfumato.projection.lattice_projection import check_steps, check_widths
 from sfumato.projection.moment_grid import MomentGrid
-from sfumato.projection.unit_ball import rounded_up
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
+from sfumato.tables.encoding import Group
 from sfumato.tables.schema import Schema
 
 BITS = 20  # the widest column, or the anchor, has at most 2^20 steps: products of 2^13 rows are exact in doubles
-
-
-def box(half: Integers, order: Order, anchor: int = 0) -> float:
-    """How far a second moment moves when a row moves anywhere within |x_j| <= h_j; exact for order 1, no anchor.
-
-    Order 1: |a|_1 + |b|_1 <= 2|h|_1 gives F <= |h|_1^2, so (F + D)/2 <= (|h|_1^2 + |h|_2^2)/2, the sum of h_i h_j over
-    i <= j; x = h, y = 0 attains it. Order 2: |M|_F^2 = |x|^4 + |y|^4 - 2<x, y>^2 <= 2|h|_2^4; also |M_jj| <= h_j^2 and
-    |M_ij| <= 2 h_i h_j, which is less where one column outweighs the others.
-    With an anchor c, order 1: c |b|_1 comes on top. The whole is at most the sum over j of |b_j| (|h|_1 + h_j + c) less
-    (|b|_1^2 + |b|_2^2)/2, largest at |b_j| = h_j + c/(p + 1) for p columns. Order 2: (x, c) has squared length at most
-    |h|_2^2 + c^2; also |M_jc| <= 2 h_j c.
-    """
-    total, squares = _sum(half), _sum(half**2)
-    if order == 1:
-        beside = anchor * total + anchor**2 * half.size / (2 * (half.size + 1))
-        alone = (total**2 + squares) // 2  # exact: both are even or both are odd
-        return (
-            rounded_up(alone + rounded_up(beside))
-            if anchor
-            else float(alone)
-            if alone <= 1 << 53
-            else rounded_up(alone)
-        )
-    by_length = math.sqrt(2) * (squares + anchor**2)
-    fourths = sum(h**4 for h in half.tolist())  # of Python's integers, which have no limit
-    return rounded_up(min(by_length, math.sqrt(4 * squares**2 - 3 * fourths + 8 * anchor**2 * squares)))
-
-
-def arrival(lengths: tuple[float, float], order: Order, anchor: int, *, centred: bool) -> float:
-    """How far a second moment moves when a row x with |x|_1 <= L1 and |x|_2 <= L2 comes or goes; c^2 counts it.
-
-    The triangle of x x^T has the l1 norm (|x|_1^2 + |x|_2^2)/2 and, in the norm of order 2, |x|_2^2. Centred, the row
-    is (x, c): the same with L1 + c and L2^2 + c^2. Otherwise c^2 is one more number beside the triangle.
-    """
-    first, second = lengths
-    if centred:
-        first, squared = first + anchor, second**2 + anchor**2
-        return rounded_up((first**2 + squared) / 2 if order == 1 else squared)
-    return rounded_up((first**2 + second**2) / 2 + anchor**2 if order == 1 else math.hypot(second**2, anchor**2))
-
-
-def attribute(half: Integers, order: Order, categories: Runs = (), anchor: int = 0) -> float:
-    """How far a second moment moves when one value of a row moves; exact for order 1.
-
-    Only b_j is not 0. With B = |b_j|, |a_j| <= 2 h_j - B and |a_i| <= 2 h_i, so the l1 norm is at most
-    B (2 h_j - B + H), H the sum of the other h_i: the largest over whole B is 2 h_j H (B = 2 h_j) if H >= 2 h_j, and
-    floor((h_j + H/2)^2) otherwise; x_j = h_j, y_j = h_j - B and x_i = y_i = h_i attain it. The squared l2 norm is at
-    most B^2 ((2 h_j - B)^2 + 2 Q), Q the sum of the other h_i^2, which grows with B unless h_j^2 > 4 Q; then its one
-    local maximum inside is at B = (3 h_j - sqrt(h_j^2 - 4 Q))/2.
-    A value of a category moves two columns instead (``two_columns``). An anchor is one of the others.
-    """
-    pairs = [two_columns(half, a, order, anchor) for a, b in categories if b > a + 1]
-    if order == 1:
-        others = _sum(half) + anchor - half
-        moved = np.where(others >= 2 * half, 2 * half * others, (2 * half + others) ** 2 // 4)
-        return max([float(moved.max()), *pairs])
-    h, others = half.astype(float), (_sum(half**2) + anchor**2 - half**2).astype(float)
-    inside = (3 * h - np.sqrt(np.maximum(h**2 - 4 * others, 0))) / 2
-    best = max(float((x**2 * ((2 * h - x) ** 2 + 2 * others)).max()) for x in (2 * h, inside))
-    return max([rounded_up(math.sqrt(best)), *pairs])
-
-
-def two_columns(half: Integers, first: int, order: Order, anchor: int = 0) -> float:
-    """How far a second moment moves when column ``first`` and another of equal half-range h move, to any values.
-
-    Let B, C be their |b_j| and s = B + C. Order 1: with H the sum of the other h_i and |a_j| = 2h - |b_j| the triangle
-    moves by at most H s + 3 h s - (B^2 + C^2 + B C), largest for B = C: (H + 3h) s - 3 s^2/4, so 4 h H (s = 4h) if
-    H >= 3 h, and (H + 3h)^2/3 otherwise. Order 2: with Q the sum of the other h_i^2, B and C = m +- e, n = 2h - m,
-    2|M|_F^2 = (4Q + |a'|^2)|b|^2 + <a, b>^2 = 8 Q (m^2 + e^2) + 8 m^2 n^2 + 4 e^2 (m - n)^2 + 8 e^4 (a' the part of a
-    on the two columns). It grows with e, up to min(m, n). For m <= n one column then stands still (``attribute``). For
-    e = n, |M|_F^2 <= 16 h^2 Q, the value at n = 0, iff Q (2h - n) >= h^2 (3 n - 4 n^2/h + 2 n^3/h^2), which holds for
-    all n <= h if Q >= h^2. For smaller Q, Cauchy's inequality and |a'|^2 |b|^2 <= 16 h^4 give 16 h^2 (Q + h^2).
-    """
-    h = int(half[first])
-    if order == 1:
-        others = _sum(half) + anchor - 2 * h
-        return float(4 * h * others if others >= 3 * h else (others + 3 * h) ** 2 // 3)
-    others = _sum(half**2) + anchor**2 - 2 * h**2
-    return rounded_up(4 * h * math.sqrt(others if others >= h**2 else others + h**2))
-
-
-def length_ball(longest: float, moved: float) -> float:
-    """How far a second moment moves in the Frobenius norm for |x|_2, |y|_2 <= L and |x - y|_2 <= r; exact.
-
-    |M|_F^2 = X^2 + Y^2 - (X + Y - r^2)^2/2 with X = |x|^2 >= Y = |y|^2. It grows with X, so X = L^2 (where x and y are
-    parallel both may grow), and is convex in Y, so Y is at an end: x and y parallel give r (2 L - r), and Y = L^2 gives
-    r sqrt(2 L^2 - r^2/2), which is the larger from r = 2L/3 on and largest, sqrt(2) L^2, at r = sqrt(2) L.
-    """
-    moved = min(moved, math.sqrt(2) * longest)
-    if moved <= 2 / 3 * longest:
-        return rounded_up(moved * (2 * longest - moved))
-    return rounded_up(moved * math.sqrt(2 * longest**2 - moved**2 / 2))
-
-
-def sum_ball(half: Integers, largest: float, moved: float) -> float:
-    """How far a second moment's triangle moves in l1 for |x|_1, |y|_1 <= L and |x - y|_1 <= r: an upper bound.
-
-    F <= |a|_1 |b|_1 <= r (2|h|_1 - r) for r <= |h|_1 (at most |h|_1^2 beyond), also 2 L r, and F <= |x|_1^2 + |y|_1^2,
-    at most 2 L^2. D <= max|a_j| |b|_1 <= 2 max(h) r, D <= |h|_2^2, and D <= |x|^2 + |y|^2 <= 2 L^2. At r = 2L this is
-    at most 2 L^2, which x = L e_1, y = L e_2 attain.
-    """
-    width = _sum(half)
-    within = min(moved, width)
-    full = min(within * (2 * width - within), 2 * largest * moved, 2 * largest**2)
-    diagonal = min(2 * int(half.max()) * moved, _sum(half**2), 2 * largest**2)
-    return rounded_up((full + diagonal) / 2)
-
-
-def _sum(integers: Integers) -> int:
-    return int(integers.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,12 +99,30 @@ class CentredGrid:
 
     def longest(self, order: Order) -> float:
         """A bound on the norm of every row rounded for a second moment."""
-        widest = float(np.linalg.norm(self.half, order)) * (1 + 2.0**-40)
+        widest = self._widest(order)
         if self.schema.norm_bound is None or (self.schema.norm == "l2" and order == 1):
             return widest
         moving = float(np.count_nonzero(self.half))
         rounding = moving / 2 if order == 1 else math.sqrt(moving) / 2
         return min(widest, (self.schema.norm_bound / self.step + rounding) * (1 + 2.0**-40))
+
+    @property
+    def _bounded(self) -> tuple[Group, ...]:
+        """The vectors with a bound on their length, which rows of a second moment have about the same origin."""
+        groups = [group for group in self.schema.encoding.groups if group.bound is not None]
+        return tuple(group for group in groups if not self.centre[group.start : group.stop].any())
+
+    def _widest(self, order: Order) -> float:
+        """A bound on the norm of every row of a second moment, by its columns and the lengths of its vectors."""
+        half = self.half.astype(float)
+        for group in self._bounded:
+            assert group.bound is not None
+            own = slice(group.start, group.stop)
+            weight = float(self.schema.encoding.weights[group.start])
+            length = group.bound * weight / self.step + math.sqrt(group.stop - group.start) / 2
+            length *= (1 + 2.0**-40) * (math.sqrt(group.stop - group.start) if order == 1 else 1.0)
+            half[own] *= min(1.0, length / max(float(np.linalg.norm(half[own], order)), 1e-300))
+        return float(np.linalg.norm(half, order)) * (1 + 2.0**-40)
 
     def reach(self, guarantee: Guarantee, order: Order, *, centred: bool = False) -> float:
         """Sensitivity of an exact second moment: how far one unit moves what is published of it, in the noise's norm.
@@ -242,18 +145,39 @@ class CentredGrid:
         An l1 norm over the triangle of p columns is at most sqrt(p (p + 3))/2 times the Frobenius norm (Cauchy: weights
         1 on the diagonal, 1/2 off it). An anchor lengthens rows, and no change.
         """
+        groups = self.schema.encoding.groups
         if change.kind == "attribute":
-            return attribute(self.half, order, self.schema.encoding.categories, anchor)
+            together = [self._together(group, order, anchor) for group in groups if group.most != 1]
+            return max([attribute(self.half, order, groups, anchor), *together])
         found, moving = box(self.half, order, anchor), int(np.count_nonzero(self.half))
-        if change.radius is not None:
-            steps, columns = change.radius / self.step * (1 + 2.0**-40), moving + (anchor > 0)
-            longest = math.hypot(self.longest(2), anchor) * (1 + 2.0**-50)
-            ball = length_ball(longest, steps + math.sqrt(moving) * (1 + 2.0**-20))
-            found = min(found, ball if order == 2 else ball * math.sqrt(columns * (columns + 3)) / 2 * (1 + 2.0**-45))
-            if order == 1 and change.kind == "l1":
-                half = np.append(self.half, anchor)
-                found = min(found, sum_ball(half, self.longest(1) + anchor, steps + moving * (1 + 2.0**-20)))
+        if change.kind == "box":
+            return min(found, self._in_length(2 * self.longest(2), order, anchor)) if self._bounded else found
+        assert change.radius is not None
+        steps = change.radius / self.step * (1 + 2.0**-40)
+        found = min(found, self._in_length(steps + math.sqrt(moving) * (1 + 2.0**-20), order, anchor))
+        if order == 1 and change.kind == "l1":
+            found = min(found, self._in_sum(steps + moving * (1 + 2.0**-20), anchor))
         return found
+
+    def _together(self, group: Group, order: Order, anchor: int) -> float:
+        """Sensitivity of an exact second moment to one value of a group, rounded to the grid: a change that short."""
+        size = group.stop - group.start
+        length = group.reach2 / self.step * (1 + 2.0**-40) + math.sqrt(size) * (1 + 2.0**-20)
+        found = self._in_length(length, order, anchor)
+        if order == 1:
+            found = min(found, self._in_sum(group.reach1 / self.step * (1 + 2.0**-40) + size * (1 + 2.0**-20), anchor))
+        return min(found, box(self.half, order, anchor))
+
+    def _in_length(self, moved: float, order: Order, anchor: int) -> float:
+        """Sensitivity of an exact second moment to a row that moves by at most so many steps."""
+        columns = int(np.count_nonzero(self.half)) + (anchor > 0)
+        longest = math.hypot(self.longest(2), anchor) * (1 + 2.0**-50)
+        ball = length_ball(longest, moved)
+        return ball if order == 2 else ball * math.sqrt(columns * (columns + 3)) / 2 * (1 + 2.0**-45)
+
+    def _in_sum(self, moved: float, anchor: int) -> float:
+        """Sensitivity of an exact second moment, in l1, to a row whose numbers move by so many steps in all."""
+        return sum_ball(np.append(self.half, anchor), self.longest(1) + anchor, moved)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

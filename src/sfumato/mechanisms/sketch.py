@@ -153,7 +153,7 @@ def _fixed_reach(recipe: Sketch, schema: Schema, guarantee: Guarantee, projectio
     """
 
     def one_row(change: Change) -> float:
-        return projection.sensitivity(change, recipe.order, categories=schema.encoding.categories)
+        return projection.sensitivity(change, recipe.order, groups=schema.encoding.groups)
 
     change = effective_change(schema, guarantee)
     exact = one_row(change)
@@ -329,12 +329,17 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
     """What a sketch must hide: the change one unit can make once rows are clipped to the schema's norm, if any.
 
     Two rows in a ball of radius R are at most 2R apart. Radial clipping never lengthens an l2 change and at most
-    doubles an l1 change, so a smaller ball of changes stays one; the clip's own rounding is added.
+    doubles an l1 change, so a smaller ball of changes stays one; the clip's own rounding is added. Shortening vectors
+    to their bounds never lengthens an l2 change either.
     """
     stated = guarantee.allowed_change
+    _check_radius(schema, stated)
     if schema.norm is None or stated.kind == "attribute":
         if schema.norm is not None:
             raise ParameterError("a row-norm clip lets one value move a whole row: use unit='record' with it")
+        if schema.clips and stated.radius is not None:
+            lengths = math.fsum(group.reach2 for group in schema.encoding.groups if group.bound is not None)
+            return Change(stated.kind, stated.radius + (schema.encoding.dim + 16) * 2.0**-50 * lengths)
         return stated
     assert schema.norm_bound is not None
     diameter = min(2 * schema.norm_bound, sys.float_info.max)
@@ -347,13 +352,26 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
     return Change(stated.kind, min(diameter, moved + (schema.encoding.dim + 16) * 2.0**-50 * schema.norm_bound))
 
 
+def _check_radius(schema: Schema, change: Change) -> None:
+    """Refuse to sketch under a radius whose unit nobody stated, or which a vector's own clip would stretch."""
+    if change.radius is None:
+        return
+    if not schema.scale_stated:
+        raise ParameterError(
+            f"the radius {change.radius:g} can be read in two ways: state scale='bounds' in the schema if columns "
+            "count in units of their declared range, or scale='raw' if it is in their own units, as in version 0.1.0"
+        )
+    if change.kind == "l1" and schema.clips and schema.norm is None:
+        raise ParameterError("a change in the l1 norm cannot go with a vector that has a bound: use a change in l2")
+
+
 def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Callable[[Any], NDArray[np.int64]]:
     """A sketch before its noise: an encoded block to the coarsened exact product (clip, round, multiply, coarsen)."""
     encoding = schema.encoding
     grid = InputGrid(encoding.low, encoding.high, projection.input_bits)
 
     def integers(block: Any) -> NDArray[np.int64]:
-        if schema.norm is not None:
+        if schema.clips:
             block = schema.clip(doubles(block))  # the grid clips to the column bounds in any case
         return projection.apply(grid, block, shift)
 

@@ -191,7 +191,7 @@ class _PlannedRelease:
             self.calibrated.guarantee,
             prepared.loss(level),
             lambda times: prepared.loss(level * times),
-            1 if self.schema is None else sum(column.kind != "id" for column in self.schema.columns),
+            1 if self.schema is None else self.schema.encoding.values,
             schema_text(None if self.schema is None else self.schema.to_dict()),
             self.origin,
             tuple(self._outside()),

@@ -91,7 +91,7 @@ class Session:
         self.promise = Guarantee(epsilon=1.0, unit=unit, neighbours=neighbours or cap.neighbours, group=whole)
         check_counts(self.promise)
         self.table = table_of(account, open_table(data, schema), schema)
-        positions(self.table.schema.names, [column.name for column in schema.data_columns])
+        positions(self.table.schema.names, schema.source_names)
 
     @property
     def remaining(self) -> float:
@@ -155,7 +155,7 @@ class Session:
             guarantee,
             loss_at(1.0),
             loss_at,
-            len(self.schema.data_columns),
+            self.schema.encoding.values,
             schema_text(self.schema.to_dict()),
             self.origin,
             (FROM_BOUNDS,) if self.schema.bounds_from_data else (),
@@ -273,7 +273,8 @@ class Session:
         whole = [column.name for column in self.schema.data_columns]
         for name in columns or ():
             check.one_of(whole, column=name)
-        small = Schema(tuple(c for c in self.schema.data_columns if columns is None or c.name in columns))
+        some = tuple(c for c in self.schema.data_columns if columns is None or c.name in columns)
+        small = Schema(some, scale=self.schema.scale)
         return Domain.of(small, columns, bins)
 
     def _whole(self, name: str, prepared: PreparedAnswers | PreparedMWEM) -> tuple[float, Request]:
@@ -324,7 +325,7 @@ def _needed(schema: Schema, predicates: Sequence[Predicate]) -> Schema:
     """The schema of the columns that a session's questions ask about (one, if none): others need not be read."""
     names = {leaf.column.name for predicate in predicates for leaf in predicate.leaves}
     columns = tuple(column for column in schema.data_columns if column.name in names)
-    return Schema(columns or schema.data_columns[:1])
+    return Schema(columns or schema.data_columns[:1], scale=schema.scale)
 
 
 def _noisy(counts: Integers, predicates: Sequence[Predicate], b: float, charge: Reservation) -> list[int]:

@@ -22,6 +22,7 @@ from sfumato.privacy import profiles
 from sfumato.privacy.calibration import least_level, replaced_guess
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import ChiSquare, Gaussian, Laplace
+from sfumato.tables.encoding import Group
 from sfumato.tables.schema import Schema
 
 _LARGEST_ENUMERATED = 16  # as projection.py: maxima over signs are exact up to here
@@ -38,7 +39,7 @@ class ColumnWidths:
     """What the sensitivities need to know of a schema: weighted widths c_j of its encoded columns.
 
     widest, total, length : max c_j, sum c_j, ||c||_2, with a category counted as the two columns one value moves.
-    category              : the widest category, or 0.
+    group1, group2        : the widest column that takes several encoded ones, in l1 and l2, or 0.
     squared_typical       : the mean squared distance of two records drawn uniformly within the bounds.
     flags                 : whether all columns are flags of weight 1.
     """
@@ -47,7 +48,8 @@ class ColumnWidths:
     widest: float
     total: float
     length: float
-    category: float
+    group1: float
+    group2: float
     squared_typical: float
     flags: bool = False
 
@@ -55,10 +57,7 @@ class ColumnWidths:
     def of(cls, schema: Schema) -> Self:
         """Column widths of a schema, for forecast sensitivities."""
         encoding = schema.encoding
-        alone = np.ones(encoding.dim, bool)
-        groups = [(float(encoding.ranges[a:b].max()), b - a) for a, b in encoding.categories]
-        for a, b in encoding.categories:
-            alone[a:b] = False
+        alone, groups = encoding.alone, encoding.groups
         own = encoding.ranges[alone]
         flags = np.zeros(encoding.dim, bool)
         flags[list(encoding.flags)] = True
@@ -66,17 +65,27 @@ class ColumnWidths:
         return cls(
             dim=encoding.dim,
             widest=float(own.max(initial=0.0)),
-            total=float(own.sum()) + 2 * sum(w for w, _ in groups),
-            length=math.sqrt(float(np.sum(own**2)) + 2 * sum(w * w for w, _ in groups)),
-            category=max((w for w, _ in groups), default=0.0),
-            squared_typical=squared + sum(2 * w * w * (1 - 1 / m) for w, m in groups),
+            total=float(own.sum()) + sum(group.reach1 for group in groups),
+            length=math.sqrt(float(np.sum(own**2)) + sum(group.reach2**2 for group in groups)),
+            group1=max((group.reach1 for group in groups), default=0.0),
+            group2=max((group.reach2 for group in groups), default=0.0),
+            squared_typical=squared + sum(_typical(group, encoding.ranges) for group in groups),
             flags=bool(flags.all() and (encoding.weights == 1).all()),
         )
 
     @classmethod
     def flags_of(cls, dim: int) -> Self:
         """Column widths of that many flags, without building a schema."""
-        return cls(dim, 1.0, float(dim), math.sqrt(dim), 0.0, dim / 2, flags=True)
+        return cls(dim, 1.0, float(dim), math.sqrt(dim), 0.0, 0.0, dim / 2, flags=True)
+
+
+def _typical(group: Group, ranges: Floats) -> float:
+    """Forecast: the mean squared distance that one group adds for two records drawn uniformly among its values."""
+    own = ranges[group.start : group.stop]
+    if group.most is not None:
+        return 2 * group.most * float(own.max()) ** 2 * (1 - group.most / own.size)
+    spread = float(np.sum(own**2)) / 6
+    return spread if group.bound is None else min(spread, group.reach2**2 / 2)
 
 
 # ---- how far one unit moves a sketch --------------------------------------------------------------------------------
@@ -88,8 +97,8 @@ def reach(shape: Geometry, order: int, change: Change, widths: ColumnWidths) -> 
     Section 2 of the mathematics, at a typical P.
     """
     if change.kind == "attribute":
-        two = 2.0 if order == 1 and shape.family in ("identity", "sparse") else math.sqrt(2)
-        return row_norm(shape, order) * max(widths.widest, two * widths.category)
+        group = widths.group1 if order == 1 and shape.family in ("identity", "sparse") else widths.group2
+        return row_norm(shape, order) * max(widths.widest, group)
     if change.kind == "box":
         return _box(shape, order, widths)
     radius = change.radius or 0.0
@@ -201,7 +210,7 @@ def distances_reach(order: int, guarantee: Guarantee, change: Change, widths: Co
     How far one unit moves all squared distances of n records, in the l1 or l2 norm: see ``mechanisms.distances``.
     """
     if change.kind == "attribute":
-        one = both = max(widths.widest**2, 2 * widths.category**2)
+        one = both = max(widths.widest**2, widths.group2**2)
     elif change.kind == "box":
         one = both = widths.length**2
     else:

@@ -20,8 +20,9 @@ from sfumato.numerics.lattice import Matrix, Plain
 from sfumato.numerics.spectral_norm import norm_bound
 from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Change
+from sfumato.tables.encoding import Group
 
-Runs: TypeAlias = tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
+Groups: TypeAlias = tuple[Group, ...]  # encoded columns that one value moves together
 
 _NARROWEST = 1e-100  # widths beyond this, or its reciprocal, could overflow or underflow when squared
 _ENUMERATE = 16  # up to this many output columns, maxima over sign vectors are taken by trying all of them
@@ -136,26 +137,53 @@ class LatticeProjection:
         """The projection in use, in weighted units: what a public row is multiplied with."""
         return _scale_rows(self.entries, self.unit / self.step)
 
-    def sensitivity(self, change: Change, order: Order, *, categories: Runs = ()) -> float:
+    def sensitivity(self, change: Change, order: Order, *, groups: Groups = ()) -> float:
         """How far the exact integer output of one row can move, in the l1 (order 1) or l2 norm; rounded up.
 
         Guarantee: at least max ||vP|| over all changes v of one unit, rounding of the inputs included. Equal to it (up
-        to that rounding) for attributes, for l1 balls, for l2 balls in the l2 norm, and, with up to 16 output columns,
-        for l2 balls and boxes in the l1 norm (balls that fit within the bounds); otherwise an upper bound.
-        ``categories``: one value of a category moves two of its one-hot columns.
+        to that rounding) for attributes that are numbers or categories, for l1 balls, for l2 balls in the l2 norm, and,
+        with up to 16 output columns, for l2 balls and boxes in the l1 norm (balls that fit within the bounds; without
+        vectors); otherwise an upper bound. ``groups``: columns that one value moves together.
         """
         check.one_of(("1", "2"), order=str(order))
         if change.kind == "attribute":
-            return self._attribute(order, categories)
+            return self._attribute(order, groups)
         if change.kind == "box":
-            return self._box(order, categories)
+            return self._box(order, groups)
         return self._ball(change.kind, change.radius or 0.0, order)
 
-    def _attribute(self, order: Order, categories: Runs) -> float:
-        largest = float(_row_norms(self.entries, order).max())
-        largest = max([largest, *(_widest_pair(self.entries[a:b], order) for a, b in categories)])
-        moved = largest * 2.0**self.input_bits
+    def _attribute(self, order: Order, groups: Groups) -> float:
+        norms = _row_norms(self.entries, order)
+        alone = _alone(norms.size, groups)
+        parts = [self._group(group, order, norms) for group in groups]
+        moved = max([float(norms[alone].max(initial=0.0)) * 2.0**self.input_bits, *parts])
         return self._exact_or_up(moved, order)
+
+    def _group(self, group: Group, order: Order, norms: Floats) -> float:
+        """How far one value of a group moves the integer output; exact for a category, else an upper bound.
+
+        At most ``choices`` columns of a set move, each by a whole width; a missing number lies at the middle, and
+        every other cell by itself; a vector moves all its columns, and is as long as its group says.
+        """
+        top, own = 2.0**self.input_bits, norms[group.start : group.stop]
+        rows = self.entries[group.start : group.stop]
+        if group.most == 1:
+            return max(_widest_pair(rows, order), float(own.max())) * top
+        if group.level:
+            ends = rows if isinstance(rows, np.ndarray) else rows.toarray()
+            missing = np.stack([ends[0] / 2 + ends[1], ends[0] / 2 - ends[1]])
+            return self._up(max(float(own[0]), float(_row_norms(missing, order).max())) * top + float(own[0]))
+        moving = own.size if group.choices is None else group.choices
+        by_column = float(np.sort(own)[-moving:].sum()) * top
+        by_length = self._group_length(group) * norm_bound(_scale_rows(rows, 1 / self.step[group.start : group.stop]))
+        return self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0)))
+
+    def _group_length(self, group: Group) -> float:
+        """How far apart two values of a group are, in weighted units, after the inputs are rounded."""
+        if group.choices is not None:  # whole widths, which the lattice holds
+            return math.sqrt(group.choices) * float(self.ranges[group.start : group.stop].max()) * (1 + 2.0**-50)
+        rounding = float(np.linalg.norm(self.step[group.start : group.stop]))
+        return group.reach2 + rounding * (1 + 2.0 ** (self.input_bits - 48) + 1e-9)
 
     def _ball(self, kind: str, radius: float, order: Order) -> float:
         per_step = _scale_rows(self.entries, 1 / self.step)
@@ -166,17 +194,14 @@ class LatticeProjection:
             return self._up(radius * _over_signs(per_step, lambda image: np.sqrt(np.square(image).sum(axis=0))))
         return self._up(radius * norm_bound(per_step) * (math.sqrt(self.dim_out) if order == 1 else 1.0))
 
-    def _box(self, order: Order, categories: Runs) -> float:
+    def _box(self, order: Order, groups: Groups) -> float:
         top = 2.0**self.input_bits
-        alone = np.ones(self.projection.dim_in, bool)
-        for a, b in categories:
-            alone[a:b] = False
+        alone = _alone(self.projection.dim_in, groups)
         if order == 1 and self.dim_out <= _ENUMERATE:
-            return self._exact_or_up(top * _over_signs(self.entries, lambda image: _reach(image, alone, categories)), 1)
+            return self._exact_or_up(top * _over_signs(self.entries, lambda image: _reach(image, alone, groups)), 1)
         norms = _row_norms(self.entries, order)
-        parts = [max(_widest_pair(self.entries[a:b], order), float(norms[a:b].max())) for a, b in categories]
-        by_column = top * (float(norms[alone].sum()) + math.fsum(parts))
-        squares = [2 * float(self.ranges[a:b].max()) ** 2 for a, b in categories]
+        by_column = top * float(norms[alone].sum()) + math.fsum(self._group(g, order, norms) for g in groups)
+        squares = [self._group_length(group) ** 2 for group in groups]
         longest = math.sqrt(float(np.sum(self.ranges[alone] ** 2)) + math.fsum(squares))
         by_length = longest * norm_bound(_scale_rows(self.entries, 1 / self.step))
         return self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0)))
@@ -251,12 +276,31 @@ def _widest_pair(rows: Matrix, order: Order) -> float:
     return max((float(_row_norms(dense[a + 1 :] - dense[a], order).max()) for a in range(len(dense) - 1)), default=0.0)
 
 
-def _reach(image: Floats, alone: np.ndarray, categories: Runs) -> Floats:
-    """Sensitivity of a projection over boxes, largest <v, image>: columns of any sign, category to another or none."""
+def _reach(image: Floats, alone: np.ndarray, groups: Groups) -> Floats:
+    """Sensitivity of a projection over boxes, largest <v, image>: columns of any sign, category to another or none.
+
+    Of a set, ``most`` items go and as many others come. Vectors count as boxes.
+    """
     total = np.abs(image[alone]).sum(axis=0)
-    for a, b in categories:
-        total = total + np.maximum(image[a:b].max(axis=0), 0) - np.minimum(image[a:b].min(axis=0), 0)
+    for group in groups:
+        own = image[group.start : group.stop]
+        if group.most is None:
+            total = total + np.abs(own).sum(axis=0)
+        elif group.most == 1:
+            total = total + np.maximum(own.max(axis=0), 0) - np.minimum(own.min(axis=0), 0)
+        else:
+            ordered = np.sort(own, axis=0)
+            total = total + np.maximum(ordered[-group.most :], 0).sum(axis=0)
+            total = total - np.minimum(ordered[: group.most], 0).sum(axis=0)
     return np.asarray(total)
+
+
+def _alone(dim: int, groups: Groups) -> np.ndarray:
+    """Which projected columns are a value of their own."""
+    alone = np.ones(dim, bool)
+    for group in groups:
+        alone[group.start : group.stop] = False
+    return alone
 
 
 def _over_signs(matrix: Matrix, measure: Callable[[Floats], Floats]) -> float:

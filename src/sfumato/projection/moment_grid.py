@@ -35,9 +35,7 @@ class MomentGrid:
         known = np.zeros(encoding.dim, bool)
         if schema.norm_bound is None:
             centre, extent = encoding.low / 2 + encoding.high / 2, encoding.ranges / 2
-            known[list(encoding.flags)] = True
-            for start, stop in encoding.categories:
-                known[start:stop] = True
+            known[list(encoding.binary)] = True
         else:
             furthest = encoding.weights * np.maximum(np.abs(encoding.low), np.abs(encoding.high))
             centre, extent = np.zeros(encoding.dim), np.minimum(furthest, schema.norm_bound)

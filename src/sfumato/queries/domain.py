@@ -21,7 +21,7 @@ from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats, Integers
 from sfumato.queries.predicates import Compared, Leaf, Predicate
 from sfumato.tables.blocks import Rows
-from sfumato.tables.columns import DataColumn, Flag, Real
+from sfumato.tables.columns import Category, DataColumn, Flag, Real
 from sfumato.tables.schema import Schema
 
 Value = TypeVar("Value", bound=np.generic)
@@ -62,6 +62,7 @@ class Axis:
             return tuple(itertools.pairwise(self.edges))
         if isinstance(self.column, Flag):
             return (False, True)
+        assert isinstance(self.column, Category)
         return self.column.values if self.column.missing is not None else (*self.column.values, None)
 
     def codes(self, block: Floats) -> Integers:

@@ -187,6 +187,8 @@ class _Names:
             refuse(token.at, f"the schema has no column {shown(token.text)}{_near(token.text, list(self.columns))}")
         if isinstance(found, Id):
             refuse(token.at, f"the column {shown(found.name)} is the id of the rows, which cannot be asked about")
+        if not isinstance(found, Real | Flag | Category):
+            refuse(token.at, f"the column {shown(found.name)} is of kind {found.kind}, which cannot be asked about")
         return found
 
     def singled_out(self, operands: list[Token]) -> list[Token]:
@@ -222,6 +224,7 @@ def _leaf(column: DataColumn, relation: str, value: Token) -> Node:
         return Compared(column, relation, _number(value))
     if relation not in ("==", "!="):
         refuse(value.at, f"the column {shown(column.name)} is {_KIND[column.kind]}, which has no order: use == or !=")
+    assert isinstance(column, Flag | Category)
     if isinstance(column, Flag):
         return Raised(column) if (value.text == "true") == (relation == "==") else Not(Raised(column))
     places = _listed(column)

@@ -66,7 +66,7 @@ class ResponsesRelease(Release):
     def transform(self, public_rows: Any) -> Codes:
         """The analyst's own rows as true codes, one row each."""
         schema = self.schema
-        names = [column.name for column in schema.data_columns]
+        names = schema.source_names
         blocks = open_table(public_rows, schema).blocks(names, _BLOCK)
         found = [response_law.codes(schema, schema.encode(block)).T for block in blocks]
         return np.concatenate([np.empty((0, len(names)), np.int64), *found])

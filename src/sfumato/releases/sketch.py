@@ -57,7 +57,7 @@ class SketchRelease(Release):
     def transform(self, public_rows: Any) -> Floats:
         """The analyst's own rows, clipped as the released ones were, under the same projection, without noise."""
         schema = self.schema
-        names = [column.name for column in schema.data_columns]
+        names = schema.source_names
         blocks = [schema.encode(b) for b in open_table(public_rows, schema).blocks(names, 1 << 14)]
         encoding = schema.encoding
         encoded = np.concatenate([*blocks, np.empty((encoding.dim, 0))], axis=1)

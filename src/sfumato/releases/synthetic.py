@@ -21,7 +21,8 @@ from sfumato.fileformat.manifest import SyntheticManifest
 from sfumato.numerics.types import Floats
 from sfumato.projection.unit_ball import Frame
 from sfumato.releases.release import Release
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import DataColumn
+from sfumato.tables.decoding import decoded
 from sfumato.tables.labels import Labelled
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
@@ -127,7 +128,7 @@ class SyntheticRelease(Release):
         """Real rows in the space of the synthetic ones, without noise; a label among them is not looked at."""
         labelled = self._labelled
         schema, frame = labelled.others, self._frame
-        names = [column.name for column in schema.data_columns]
+        names = schema.source_names
         table = open_table(_without_label(test_rows, labelled), schema)
         blocks = [schema.encode(b) for b in table.blocks(names, 1 << 14)]
         encoded = np.concatenate([*blocks, np.empty((frame.dim, 0))], axis=1)
@@ -156,11 +157,15 @@ class SyntheticRelease(Release):
         found: dict[str, Any] = {}
         start = 0
         for column in labelled.others.data_columns:
-            found[column.name] = _decoded(column, inside[start : start + column.width])
+            found[column.name] = decoded(column, inside[start : start + column.width])
             start += column.width
         if labelled.column is not None:
-            found[labelled.column.name] = self.labels().tolist()
+            found[labelled.column.name] = self._label_column(labelled.column)
         return pa.table({c.name: found[c.name] for c in self.schema.data_columns})
+
+    def _label_column(self, column: DataColumn) -> Any:
+        """The labels of the synthetic rows, in the column's own type."""
+        return decoded(column, self.columns[-1:]) if self._labelled.numeric else self.labels().tolist()
 
     def _unprojected(self, schema: Schema, length: float | None) -> Floats:
         """Synthetic rows in weighted units: the centre and what W shows of the way from it.
@@ -197,9 +202,3 @@ def _without_label(data: Any, labelled: Labelled) -> Any:
         return data
     keep = [i for i, column in enumerate(columns) if column is not labelled.column]
     return data[:, keep]
-
-
-def _decoded(column: Real | Flag | Category, rows: Floats) -> Any:
-    if isinstance(column, Category):
-        return [column.values[i] for i in rows.argmax(axis=0)]
-    return rows[0] >= 0.5 if isinstance(column, Flag) else rows[0]

@@ -21,8 +21,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.lattice import Plain
 from sfumato.numerics.types import Floats, Integers
-from sfumato.tables.columns import Real
-from sfumato.tables.schema import Schema, missing_values
+from sfumato.tables.schema import Schema
 
 Result = TypeVar("Result")
 Progress = Callable[[int], None]
@@ -144,11 +143,10 @@ class Blocks:
     def of(cls, table: Readable, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
         """Blocks of a table as a schema encodes it, which has all of its columns; ``width``: of the release."""
         dim = schema.encoding.dim
-        names = tuple(column.name for column in schema.data_columns)
+        names = schema.source_names
         table.check_types(schema)
-        reals = [c for c in schema.data_columns if isinstance(c, Real)]
-        plain = table.entries is not None and schema.norm is None and len(reals) == dim
-        missing = missing_values(reals) if plain else None
+        plain = table.entries is not None and not schema.clips
+        missing = schema.missing_numbers if plain else None
         size = block_rows(max(dim, width), memory)
         return cls(table, names, size, dim, schema.encode, schema.later, missing, width)
 

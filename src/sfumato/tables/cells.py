@@ -28,7 +28,10 @@ from pyarrow import types
 
 from sfumato.errors import SchemaError
 from sfumato.numerics.types import Floats
-from sfumato.tables.columns import Category, DataColumn, Real
+from sfumato.tables import dates
+from sfumato.tables.columns import Category, DataColumn, Date, Integer, Ordinal, Real
+from sfumato.tables.declared import keeps_missing
+from sfumato.tables.encoding import missing_value
 
 NUMBERS = (bool, int, float, complex, np.bool_, np.integer, np.inexact, Decimal)  # cells that are numbers, not texts
 
@@ -81,30 +84,44 @@ def arrow(values: NDArray[Any]) -> Any:
 def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
     """Write the cells that were read into the rows of the matrix that belong to their column."""
     if isinstance(column, Category):
-        default = -1 if column.missing is None else column.values.index(column.missing)
+        default = _code_of_missing(column)
         codes = np.where(values >= 0, values, default).astype(np.intp)
         listed = np.flatnonzero(codes >= 0)
         cells[...] = 0.0
         cells[codes[listed], listed] = 1.0
         return
     cells[0] = values
+    if isinstance(column, Integer | Date):
+        np.rint(cells[0], out=cells[0])
+    if isinstance(column, Ordinal):
+        cells[0, values < 0] = math.nan
+    if keeps_missing(column):
+        cells[1] = np.isnan(cells[0])
     if values.dtype.kind == "f":
         nothing = np.isnan(cells[0])
         if nothing.any():
-            fallback = column.low if isinstance(column, Real) else 0.0
-            cells[0, nothing] = fallback if column.missing is None else column.missing
+            cells[0, nothing] = missing_value(column)
+
+
+def _code_of_missing(column: Category) -> int:
+    """The place among a category's encoded columns of a cell that is missing or not listed; -1: none of them."""
+    if keeps_missing(column):
+        return len(column.values)
+    return -1 if column.missing is None else column.values.index(column.missing)
 
 
 def check(kind: pa.DataType, column: DataColumn) -> None:
     """Refuse an Arrow type in which a column's cells cannot be read; depends on the type and the schema alone."""
-    if isinstance(column, Category):
+    if isinstance(column, Category | Ordinal):
         _numbers(column)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         check(kind.value_type, column)
     elif isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _KNOWN_EXTENSIONS:
         check(kind.storage_type, column)
-    elif _is_count(kind):
+    elif _is_count(kind) and not isinstance(column, Date):
         check_numbers(column)
+    elif isinstance(column, Date) and dates.is_moment(kind):
+        return
     elif not (types.is_null(kind) or is_text(kind) or types.is_fixed_size_binary(kind)):
         raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
 
@@ -115,7 +132,7 @@ def check_numbers(column: DataColumn) -> None:
     For columns of numbers, and of cells of any type: such a column is one of numbers but for a cell, and a refusal that
     depended on it would tell of that cell. So would one that names the type, whole or floating.
     """
-    if isinstance(column, Category) and any(_EXACT <= abs(number) < math.inf for number in _numbers(column)):
+    if isinstance(column, Category | Ordinal) and any(_EXACT <= abs(number) < math.inf for number in _numbers(column)):
         raise SchemaError(
             f"the column {column.name!r} is not one of texts in the data, and a value of the category is 2^53 or more, "
             "which only columns of texts keep whatever cell is missing: store the column as text"
@@ -137,6 +154,8 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
     if is_text(kind) or types.is_fixed_size_binary(kind):
         unchecked = compute().CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
         return _FROM_TEXT[column.kind](compute().cast(array, options=unchecked), column)
+    if isinstance(column, Date):
+        return dates.from_moments(array, column)
     return _FROM_NUMBERS[column.kind](array, column)
 
 
@@ -260,7 +279,7 @@ def _flag_from_text(text: Any, column: DataColumn) -> Floats:
 
 
 def _category_from_text(text: Any, column: DataColumn) -> Floats:
-    assert isinstance(column, Category)
+    assert isinstance(column, Category | Ordinal)
     found = _look_up(text, {str(value): code for code, value in enumerate(column.values)}, text.type, -1.0)
     exact = {number: code for number, code in _numbers(column).items() if not _EXACT <= abs(number) < math.inf}
     return _by_number(found, found < 0, text, exact, column) if exact else found
@@ -279,7 +298,7 @@ def _by_number(
 
 def _numbers(column: DataColumn) -> dict[float, int]:
     """The listed values of a category that cells may write as numbers; refuses two that are the same number."""
-    assert isinstance(column, Category)
+    assert isinstance(column, Category | Ordinal)
     found: dict[float, int] = {}
     for code, value in enumerate(column.values):
         number = _number(str(value))
@@ -316,11 +335,19 @@ def _look_up(array: Any, codes: Mapping[Any, int], kind: pa.DataType, other: flo
 
 _FROM_TEXT: dict[str, Callable[[Any, DataColumn], NDArray[Any]]] = {
     "real": _real_from_text,
+    "integer": _real_from_text,
+    "vector": _real_from_text,
     "flag": _flag_from_text,
     "category": _category_from_text,
+    "ordinal": _category_from_text,
+    "date": dates.from_text,
+    "datetime": dates.from_text,
 }
 _FROM_NUMBERS: dict[str, Callable[[Any, DataColumn], NDArray[Any]]] = {
     "real": _real_from_numbers,
+    "integer": _real_from_numbers,
+    "vector": _real_from_numbers,
     "flag": _flag_from_numbers,
     "category": _category_from_numbers,
+    "ordinal": _category_from_numbers,
 }

@@ -1,15 +1,28 @@
-"""The kinds of columns a table may have, each with what is declared about it."""
+"""The kinds of columns a table may have, each with what is declared about it.
 
-import contextlib
-import math
-import operator
-from collections import Counter
+A missing or unreadable cell becomes what ``missing`` says. ``missing="level"`` keeps missingness as information: one
+more encoded column tells whether the cell was missing (of a category, one more level).
+"""
+
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, get_args
-
-import numpy as np
+from datetime import date, datetime, timedelta
+from typing import Any, ClassVar, TypeAlias
 
 from sfumato.errors import SchemaError
+from sfumato.tables.declared import (
+    LEVEL,
+    check_bounds,
+    check_count,
+    check_missing_within,
+    check_text,
+    check_values,
+    check_weight,
+    finite,
+    keeps_missing,
+    moment,
+    names_of,
+    whole,
+)
 
 _UNFILLED: Any = None  # the default of what has to be given
 
@@ -21,20 +34,49 @@ class Real:
     name: str
     low: float = _UNFILLED
     high: float = _UNFILLED
-    missing: float | None = None
+    missing: float | str | None = None
     weight: float = 1.0
     kind: ClassVar[str] = "real"
-    width: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check_text(self.name, "name of a column")
-        for key in ("low", "high", "weight") if self.missing is None else ("low", "high", "weight", "missing"):
-            object.__setattr__(self, key, _finite(self, key))
-        _check_weight(self, self.high - self.low)
-        if not self.low < self.high:
-            raise SchemaError(f"low of column {self.name!r} must lie below its high, got {self.low!r}, {self.high!r}")
-        if self.missing is not None and not self.low <= self.missing <= self.high:
-            raise SchemaError(f"missing of column {self.name!r} must lie within its bounds, got {self.missing!r}")
+        check_text(self.name, "name of a column")
+        for key in ("low", "high"):
+            object.__setattr__(self, key, finite(self, key))
+        check_bounds(self, self.high - self.low)
+        if self.missing not in (None, LEVEL):
+            object.__setattr__(self, "missing", finite(self, "missing"))
+        check_missing_within(self)
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return 1 + keeps_missing(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """Whole numbers from low to high; others are rounded. A missing or unreadable cell becomes ``missing``, or low."""
+
+    name: str
+    low: int = _UNFILLED
+    high: int = _UNFILLED
+    missing: int | str | None = None
+    weight: float = 1.0
+    kind: ClassVar[str] = "integer"
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name of a column")
+        for key in ("low", "high"):
+            object.__setattr__(self, key, whole(self, key))
+        check_bounds(self, float(self.high - self.low))
+        if self.missing not in (None, LEVEL):
+            object.__setattr__(self, "missing", whole(self, "missing"))
+        check_missing_within(self)
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return 1 + keeps_missing(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +84,46 @@ class Flag:
     """False or true, encoded as 0 or 1. A cell that is missing or unreadable becomes ``missing``, or False."""
 
     name: str
-    missing: bool | None = None
+    missing: bool | str | None = None
     weight: float = 1.0
     kind: ClassVar[str] = "flag"
-    width: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        _check_text(self.name, "name of a column")
-        object.__setattr__(self, "weight", _finite(self, "weight"))
-        _check_weight(self, 1.0)
-        if self.missing is not None and not isinstance(self.missing, bool):
-            raise SchemaError(f"missing of column {self.name!r} must be true or false, got {self.missing!r}")
+        check_text(self.name, "name of a column")
+        check_weight(self, 1.0)
+        if self.missing not in (None, LEVEL) and not isinstance(self.missing, bool):
+            raise SchemaError(f"missing of column {self.name!r} must be true, false or {LEVEL!r}, got {self.missing!r}")
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return 1 + keeps_missing(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordinal:
+    """One of a few listed values in their order, encoded as its place: 0 for the first.
+
+    A cell that is missing or not listed becomes the value ``missing``, or, without one, the first.
+    """
+
+    name: str
+    values: tuple[str | int, ...] = _UNFILLED
+    missing: str | int | None = None
+    weight: float = 1.0
+    kind: ClassVar[str] = "ordinal"
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name of a column")
+        check_values(self)
+        if len(self.values) < 2:
+            raise SchemaError(f"values of column {self.name!r} must be at least two, in their order")
+        check_weight(self, len(self.values) - 1.0)
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return 1 + keeps_missing(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +131,7 @@ class Category:
     """One of a few listed values, encoded as one 0/1 column for each.
 
     A cell that is missing or not listed becomes the value ``missing``, or, without one, no value: zeros throughout.
+    With ``missing="level"``, where no value is called so, it gets a column of its own.
     """
 
     name: str
@@ -69,26 +141,152 @@ class Category:
     kind: ClassVar[str] = "category"
 
     def __post_init__(self) -> None:
-        _check_text(self.name, "name of a column")
-        if self.values is None:
-            raise _left_to_fill_in(self.name, "values")
-        if not isinstance(self.values, (list, tuple)) or not self.values:
-            raise SchemaError(f"values of column {self.name!r} must be a list of at least one text or whole number")
-        object.__setattr__(self, "values", tuple(_category_value(self.name, v) for v in self.values))
-        twice = [text for text, count in Counter(map(str, self.values)).items() if count > 1]
-        if twice:
-            raise SchemaError(f"values of column {self.name!r} must be distinct, got {twice[0]!r} twice")
-        object.__setattr__(self, "weight", _finite(self, "weight"))
-        _check_weight(self, 1.0)
-        if self.missing is not None:
-            object.__setattr__(self, "missing", _category_value(self.name, self.missing))
-            if self.missing not in self.values:
-                raise SchemaError(f"missing of column {self.name!r} must be one of its values, got {self.missing!r}")
+        check_text(self.name, "name of a column")
+        check_values(self)
+        check_weight(self, 1.0)
 
     @property
     def width(self) -> int:
         """The number of encoded columns."""
-        return len(self.values)
+        return len(self.values) + keeps_missing(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """Dates from low to high, or points in time where the bounds are (kind ``datetime``), encoded as steps since low.
+
+    step    : of days, or of seconds; cells are rounded to the nearest.
+    missing : what a missing or unreadable cell becomes; without one, ``low``.
+    A time with a zone is brought to UTC; one without stays as it is.
+    """
+
+    name: str
+    low: date = _UNFILLED
+    high: date = _UNFILLED
+    step: float = 1
+    missing: date | str | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name of a column")
+        keys = ("low", "high") if self.missing in (None, LEVEL) else ("low", "high", "missing")
+        for key in keys:
+            object.__setattr__(self, key, moment(self, key))
+        if len({isinstance(getattr(self, key), datetime) for key in keys}) > 1:
+            raise SchemaError(
+                f"{', '.join(keys)} of column {self.name!r} must be dates, or all of them dates with times"
+            )
+        step = finite(self, "step")
+        if self.kind == "date" and not step.is_integer():
+            raise SchemaError(f"step of column {self.name!r} must be a whole number of days, got {step!r}")
+        if not 1e-6 <= step <= 1e12:
+            raise SchemaError(f"step of column {self.name!r} must lie between 1e-6 and 1e12, got {step!r}")
+        object.__setattr__(self, "step", int(step) if step.is_integer() else step)
+        check_bounds(self, float(self.steps) if self.low < self.high else -1.0)
+        check_missing_within(self)
+
+    @property
+    def kind(self) -> str:
+        """``datetime`` where the bounds have times, else ``date``."""
+        return "datetime" if isinstance(self.low, datetime) else "date"
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return 1 + keeps_missing(self)
+
+    @property
+    def length(self) -> timedelta:
+        """How long one step is."""
+        return timedelta(seconds=self.step) if self.kind == "datetime" else timedelta(days=self.step)
+
+    @property
+    def steps(self) -> int:
+        """How many whole steps there are from low to high."""
+        return (self.high - self.low) // self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """``size`` numbers in [low, high] each: an embedding, an image, readings of alike sensors.
+
+    bound   : the largest Euclidean length, if given; longer vectors are shortened to it.
+    columns : the columns of the table that hold the numbers; without them, one column of lists.
+    whole   : the unit ``attribute`` protects the vector as one value; if false, each of its numbers is a value.
+    A missing cell, or a list of another length, becomes the numbers nearest to 0 within the bounds; so does a number.
+    """
+
+    name: str
+    size: int = _UNFILLED
+    low: float = _UNFILLED
+    high: float = _UNFILLED
+    bound: float | None = None
+    columns: tuple[str, ...] | None = None
+    whole: bool = True
+    weight: float = 1.0
+    kind: ClassVar[str] = "vector"
+    missing: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name of a column")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", names_of(self, self.columns))
+            object.__setattr__(self, "size", len(self.columns) if self.size is None else self.size)
+        check_count(self, "size")
+        if self.columns is not None and len(self.columns) != self.size:
+            raise SchemaError(f"size of column {self.name!r} is {self.size}, and it names {len(self.columns)} columns")
+        for key in ("low", "high") if self.bound is None else ("low", "high", "bound"):
+            object.__setattr__(self, key, finite(self, key))
+        check_bounds(self, self.high - self.low)
+        if self.bound is not None and not self.bound > 0:
+            raise SchemaError(f"bound of column {self.name!r} must be positive, got {self.bound!r}")
+        if not isinstance(self.whole, bool):
+            raise SchemaError(f"whole of column {self.name!r} must be true or false, got {self.whole!r}")
+        if self.bound is not None and not self.whole:
+            raise SchemaError(
+                f"bound of column {self.name!r} lets one number move all the others: leave it out, or whole = false"
+            )
+        if self.bound is not None and not self.low <= 0 <= self.high:
+            raise SchemaError(f"bound of column {self.name!r} needs low <= 0 <= high: shortened vectors go towards 0")
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """A list of items, encoded as one 0/1 column for each listed value, or for each of ``buckets`` that items hash to.
+
+    most : how many items a record may have at most; of more, those that come first in the encoding are kept.
+    A missing cell is the empty set; an item that is not listed, or missing, is none.
+    """
+
+    name: str
+    values: tuple[str | int, ...] | None = None
+    most: int = _UNFILLED
+    buckets: int | None = None
+    weight: float = 1.0
+    kind: ClassVar[str] = "set"
+    missing: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name of a column")
+        if (self.values is None) == (self.buckets is None):
+            raise SchemaError(f"column {self.name!r} needs either values, a list of the items, or a number of buckets")
+        if self.values is not None:
+            check_values(self)
+        else:
+            check_count(self, "buckets")
+        check_count(self, "most")
+        object.__setattr__(self, "most", min(self.most, self.width))
+        check_weight(self, 1.0)
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return len(self.values) if self.values is not None else int(self.buckets or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,55 +297,27 @@ class Id:
     kind: ClassVar[str] = "id"
 
     def __post_init__(self) -> None:
-        _check_text(self.name, "name of a column")
+        check_text(self.name, "name of a column")
 
 
-Column: TypeAlias = Real | Flag | Category | Id
-DataColumn: TypeAlias = Real | Flag | Category
-KINDS: dict[str, Any] = {c.kind: c for c in get_args(Column)}
+Column: TypeAlias = Real | Integer | Flag | Ordinal | Category | Date | Vector | Set | Id
+DataColumn: TypeAlias = Real | Integer | Flag | Ordinal | Category | Date | Vector | Set
+Number: TypeAlias = Real | Integer
+Listed: TypeAlias = Ordinal | Category | Set
+KINDS: dict[str, Any] = {
+    "real": Real,
+    "integer": Integer,
+    "flag": Flag,
+    "ordinal": Ordinal,
+    "category": Category,
+    "date": Date,
+    "datetime": Date,
+    "vector": Vector,
+    "set": Set,
+    "id": Id,
+}
 
 
-def _left_to_fill_in(name: str, key: str) -> SchemaError:
-    what = "the bound" if key in ("low", "high") else "the list"
-    return SchemaError(
-        f"{key} of column {name!r} is left to fill in: take {what} from what you know about the column, not from data"
-    )
-
-
-def _check_text(text: object, what: str) -> None:
-    if not isinstance(text, str) or not text:
-        raise SchemaError(f"the {what} must be a text of at least one character, got {text!r}")
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise SchemaError(f"the {what} must be writable in UTF-8, got {text!r}")
-
-
-def _finite(column: DataColumn, key: str) -> float:
-    value = getattr(column, key)
-    if value is None:
-        raise _left_to_fill_in(column.name, key)
-    number = math.nan
-    if hasattr(value, "__float__") and not isinstance(value, (bool, np.bool_)):
-        with contextlib.suppress(OverflowError):  # of a whole number beyond all doubles
-            number = float(value) + 0.0  # -0.0 is 0
-    if not math.isfinite(number):
-        raise SchemaError(f"{key} of column {column.name!r} must be a finite number, got {value!r}")
-    return number
-
-
-def _check_weight(column: DataColumn, width: float) -> None:
-    if not column.weight > 0:
-        raise SchemaError(f"weight of column {column.name!r} must be positive, got {column.weight!r}")
-    if not math.isfinite(width * column.weight) or width * column.weight == 0 < width:
-        raise SchemaError(f"low, high and weight of column {column.name!r} must give a width that a double can hold")
-
-
-def _category_value(name: str, value: object) -> str | int:
-    if isinstance(value, str):
-        if value:
-            _check_text(value, f"values of column {name!r}")
-        return str(value)
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise SchemaError(f"values of column {name!r} must be texts or whole numbers, got {value!r}")
-    if operator.index(value).bit_length() > 64:
-        raise SchemaError(f"values of column {name!r} that are whole numbers must fit 64 bits")
-    return operator.index(value)
+def source_names(column: Column) -> tuple[str, ...]:
+    """The columns of the table that a column is read from: its own name, or those of a vector's numbers."""
+    return column.columns or (column.name,) if isinstance(column, Vector) else (column.name,)

@@ -20,7 +20,7 @@ import pyarrow.csv as pv
 
 from sfumato.tables import cells
 from sfumato.tables.blocks import in_order, usual_threads
-from sfumato.tables.columns import Real
+from sfumato.tables.columns import DataColumn
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -42,7 +42,7 @@ def guess(path: Path) -> pa.Schema:
     raise AssertionError
 
 
-def read(path: Path, columns: Sequence[str], reals: Mapping[str, Real], width: int) -> Batches:
+def read(path: Path, columns: Sequence[str], reals: Mapping[str, DataColumn], width: int) -> Batches:
     """Read named columns of a CSV file, ``width`` columns wide: those in ``reals`` as numbers, others as texts.
 
     A cell that is no number is null or NaN. Memory is bounded whatever the number of rows.
@@ -134,10 +134,10 @@ class _Reading:
     quick: pv.ConvertOptions
     careful: pv.ConvertOptions
     parsing: pv.ParseOptions
-    reals: tuple[Real | None, ...]
+    reals: tuple[DataColumn | None, ...]
 
     @classmethod
-    def of(cls, columns: Sequence[str], reals: Mapping[str, Real], *, empty_rows: bool) -> "_Reading":
+    def of(cls, columns: Sequence[str], reals: Mapping[str, DataColumn], *, empty_rows: bool) -> "_Reading":
         quick, careful = (
             pv.ConvertOptions(
                 column_types={name: number if name in reals else pa.string() for name in columns},

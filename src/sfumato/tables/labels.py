@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats
-from sfumato.tables.columns import Category, DataColumn, Flag, Real
+from sfumato.tables.columns import Category, DataColumn, Flag, Integer, Ordinal, Real
+from sfumato.tables.declared import keeps_missing
+from sfumato.tables.encoding import bounds_of
 from sfumato.tables.schema import Schema
 
 Kind = Literal["values", "classes"]
@@ -36,10 +38,7 @@ class Labelled:
         column = next((c for c in schema.data_columns if c.name == label), None)
         if column is None:
             raise ParameterError(f"label must name a column of the schema other than its id, got label={label!r}")
-        if kind == "classes" and isinstance(column, Real):
-            raise ParameterError(f"kind='classes' needs a category or a flag, and {label!r} is real: use kind='values'")
-        if kind == "values" and isinstance(column, Category):
-            raise ParameterError(f"kind='values' needs a number, and {label!r} is a category: use kind='classes'")
+        _check_kind(column, kind)
         if len(schema.data_columns) == 1:
             raise ParameterError(f"there is no column beside the label {label!r}")
         return cls(schema, column, kind)
@@ -54,7 +53,7 @@ class Labelled:
         """The values that the label may have, if rows are told apart by it."""
         if self.column is None or self.kind == "values":
             return ()
-        return self.column.values if isinstance(self.column, Category) else (False, True)
+        return self.column.values if isinstance(self.column, Category | Ordinal) else (False, True)
 
     @property
     def others(self) -> Schema:
@@ -81,12 +80,12 @@ class Labelled:
     @property
     def bounds(self) -> tuple[float, float]:
         """The bounds of a numeric label."""
-        return (self.column.low, self.column.high) if isinstance(self.column, Real) else (0.0, 1.0)
+        return (0.0, 1.0) if self.column is None else bounds_of(self.column)
 
     def numbers(self, block: Floats, extent: int) -> Floats:
         """A numeric label of an encoded block as integers from -extent to extent; NaN becomes the low end."""
         low, high = self.bounds
-        (values,) = block[self._rows]
+        values = block[self._rows][0]
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         steps = (np.fmin(np.fmax(values, low), high) - middle) / half * extent
         return np.asarray(np.rint(np.fmin(np.fmax(steps, -extent), extent)))
@@ -101,6 +100,9 @@ class Labelled:
         cells = block[self._rows] > 0.5
         if isinstance(self.column, Flag):
             return np.asarray(cells[0], np.int64)
+        if isinstance(self.column, Ordinal):
+            places = np.rint(np.fmin(np.fmax(block[self._rows][0], 0), len(self.column.values) - 1))
+            return np.asarray(places, np.int64)
         return np.asarray(np.where(cells.any(axis=0), cells.argmax(axis=0), -1), np.int64)
 
     def decoded(self, codes: NDArray[np.int64]) -> NDArray[np.generic]:
@@ -111,3 +113,15 @@ class Labelled:
         if all(isinstance(v, int) for v in values):
             return np.array(values)[codes]
         return np.array(values, dtype=object)[codes]
+
+
+def _check_kind(column: DataColumn, kind: Kind) -> None:
+    """Refuse a label that cannot be predicted as numbers, or as classes."""
+    wanted = Category | Flag | Ordinal if kind == "classes" else Real | Integer | Flag
+    if not isinstance(column, wanted):
+        needs = "a category, an ordinal or a flag" if kind == "classes" else "a number or a flag"
+        other = f": use kind={'values' if kind == 'classes' else 'classes'!r}"
+        advice = other if isinstance(column, Category | Flag | Ordinal | Real | Integer) else ""
+        raise ParameterError(f"kind={kind!r} needs {needs}, and {column.name!r} is of kind {column.kind}{advice}")
+    if keeps_missing(column):
+        raise ParameterError(f"the label {column.name!r} keeps missing cells as a level: declare a value for them")

@@ -11,7 +11,8 @@ import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -23,41 +24,24 @@ from sfumato import check, untrusted
 from sfumato.errors import SchemaError
 from sfumato.numerics.lattice import Plain
 from sfumato.numerics.types import Floats
-from sfumato.tables import cells
-from sfumato.tables.columns import KINDS, Category, Column, DataColumn, Flag, Id, Real
+from sfumato.tables import cells, lists
+from sfumato.tables.columns import KINDS, Column, DataColumn, Id, Integer, Real, Set, Vector, source_names
+from sfumato.tables.encoding import Encoding, Scale, encoded_names, missing_value, of_one_range
 
 Norm = Literal["l1", "l2"]
 
 LARGEST = 1 << 26  # bytes of a schema file
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoding:
-    """The encoded matrix, column by column: what a mechanism has to know about its input."""
-
-    names: tuple[str, ...]
-    low: Floats
-    high: Floats
-    weights: Floats
-    categories: tuple[tuple[int, int], ...]  # [start, stop) of the one-hot columns of each category
-    flags: tuple[int, ...]
-
-    @property
-    def ranges(self) -> Floats:
-        """The widths of the schema's encoded columns, in weighted units."""
-        return np.asarray(self.weights * (self.high - self.low))
-
-    @property
-    def dim(self) -> int:
-        """The number of encoded columns of a schema."""
-        return len(self.names)
+_CLASSES = "Real, Integer, Flag, Ordinal, Category, Date, Vector, Set and Id"
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The columns of a table and, if wanted, a clip of each row to a norm of at most ``norm_bound``, in weighted units.
 
-    ``bounds_from_data`` confesses that bounds were taken from the data, which no guarantee covers.
+    scale            : ``bounds``, the default: a column counts in units of its declared range, whatever its kind, and
+                       weights are relative to that. ``raw``: in its own units. Columns that are numbers of one range
+                       stay raw, since scaling would only change the unit.
+    bounds_from_data : confesses that bounds were taken from the data, which no guarantee covers.
     Guarantee: ``encode`` reads each cell by itself; no cell changes how another is encoded or raises an error.
     """
 
@@ -65,30 +49,42 @@ class Schema:
     norm: Norm | None = None
     norm_bound: float | None = None
     bounds_from_data: bool = False
+    scale: Scale | None = None
+    scale_stated: bool = field(init=False, repr=False, compare=False, default=True)
+    _encoding: Encoding | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, (str, Mapping)) or not isinstance(self.columns, Iterable):
-            raise SchemaError("columns must be a list of Real, Flag, Category and Id")
+            raise SchemaError(f"columns must be a list of {_CLASSES}")
         object.__setattr__(self, "columns", tuple(self.columns))
         for place, column in enumerate(self.columns, 1):
             if not isinstance(column, get_args(Column)):
-                raise SchemaError(f"column number {place} must be a Real, Flag, Category or Id, got {column!r}")
+                raise SchemaError(f"column number {place} must be one of {_CLASSES}, got {column!r}")
         self._check_columns()
         if not isinstance(self.bounds_from_data, bool):
             raise SchemaError(f"bounds_from_data must be true or false, got {self.bounds_from_data!r}")
+        self._settle_scale()
         if (self.norm is None) != (self.norm_bound is None):
             raise SchemaError("a clip needs both norm and bound, or neither")
         if self.norm is not None:
             self._check_clip()
 
+    def _settle_scale(self) -> None:
+        if self.scale not in (None, *get_args(Scale)):
+            raise SchemaError(f"scale must be 'bounds' or 'raw', got {self.scale!r}")
+        alike = of_one_range(self.data_columns)
+        object.__setattr__(self, "scale_stated", alike or self.scale is not None)
+        object.__setattr__(self, "scale", "raw" if alike else self.scale or "bounds")
+
     def _check_columns(self) -> None:
         _refuse_twice([c.name for c in self.columns], "column")
-        _refuse_twice([n for c in self.data_columns for n in _encoded_names(c)], "encoded column")
+        _refuse_twice(self.source_names, "column")
+        _refuse_twice([n for c in self.data_columns for n in encoded_names(c)], "encoded column")
         ids = [c.name for c in self.columns if isinstance(c, Id)]
         if len(ids) > 1:
             raise SchemaError(f"at most one column may be an id, got {', '.join(map(repr, ids))}")
         if not self.data_columns:
-            raise SchemaError("a schema needs at least one column that is real, flag or category")
+            raise SchemaError("a schema needs at least one column that is no id")
 
     def _check_clip(self) -> None:
         if self.norm not in get_args(Norm):
@@ -121,23 +117,29 @@ class Schema:
         return tuple(c for c in self.columns if not isinstance(c, Id))
 
     @property
+    def source_names(self) -> tuple[str, ...]:
+        """The columns of the table that data columns are read from."""
+        return tuple(name for column in self.data_columns for name in source_names(column))
+
+    @property
+    def number_columns(self) -> dict[str, DataColumn]:
+        """The columns of the table that hold plain numbers, with what is declared about them."""
+        numbers = [c for c in self.data_columns if isinstance(c, Real | Integer) or getattr(c, "columns", None)]
+        return {name: column for column in numbers for name in source_names(column)}
+
+    @property
+    def clips(self) -> bool:
+        """Whether rows, or vectors among their values, are shortened to a norm."""
+        return self.norm is not None or any(isinstance(c, Vector) and c.bound is not None for c in self.columns)
+
+    @property
     def encoding(self) -> Encoding:
         """The layout of the encoded matrix; a function of the schema alone."""
-        columns = self.data_columns
-        widths = [c.width for c in columns]
-        starts = [0, *np.cumsum(widths).tolist()]
-        bounds = [(c.low, c.high) if isinstance(c, Real) else (0.0, 1.0) for c in columns]
-        low, high = np.repeat(np.array(bounds), widths, axis=0).T.copy()
-        return Encoding(
-            names=tuple(n for c in columns for n in _encoded_names(c)),
-            low=low,
-            high=high,
-            weights=np.repeat([c.weight for c in columns], widths),
-            categories=tuple(
-                (a, a + c.width) for a, c in zip(starts, columns, strict=False) if isinstance(c, Category)
-            ),
-            flags=tuple(a for a, c in zip(starts, columns, strict=False) if isinstance(c, Flag)),
-        )
+        if self._encoding is None:
+            assert self.scale is not None
+            object.__setattr__(self, "_encoding", Encoding.of(self.data_columns, self.scale))
+        assert self._encoding is not None
+        return self._encoding
 
     @property
     def digest(self) -> str:
@@ -151,43 +153,52 @@ class Schema:
         Guarantee: every entry is a number or an infinity, never NaN; each cell is read by itself, and none raises.
         Raises SchemaError for what is public: a column that is absent, twice there, or of a type that cannot be read.
         """
-        columns = self.data_columns
-        places = positions(batch.schema.names, [c.name for c in columns])
-        out, row = np.empty((sum(c.width for c in columns), batch.num_rows)), 0
-        for column, place in zip(columns, places, strict=True):
-            start, array = 0, batch.column(place)
-            if isinstance(column, Real) and cells.copied(array, out[row]):
-                row += 1
-                continue
-            for chunk in cells.chunks(array):
-                block = out[row : row + column.width, start : start + len(chunk)]
-                cells.fill(block, cells.read(chunk, column), column)
-                start += len(chunk)
+        names = self.source_names
+        places = dict(zip(names, positions(batch.schema.names, names), strict=True))
+        out, row = np.empty((sum(c.width for c in self.data_columns), batch.num_rows)), 0
+        for column in self.data_columns:
+            found = [batch.column(places[name]) for name in source_names(column)]
+            _encode(out[row : row + column.width], found, column)
             row += column.width
         return out
 
     def later(self, batch: pa.RecordBatch) -> Floats | Plain:
         """What ``encode`` gives; or what it would give, if all columns are numbers without gaps."""
-        reals = [c for c in self.data_columns if isinstance(c, Real)]
-        found = [batch.column(place) for place in positions(batch.schema.names, [c.name for c in self.data_columns])]
-        if len(reals) < len(found) or not all(map(cells.is_plain, found)):
+        missing = self.missing_numbers
+        if missing is None:
             return self.encode(batch)
-        return Plain([cells.numbers(array) for array in found], missing_values(reals))
+        found = [batch.column(place) for place in positions(batch.schema.names, self.source_names)]
+        if not all(map(cells.is_plain, found)):
+            return self.encode(batch)
+        return Plain([cells.numbers(array) for array in found], missing)
+
+    @property
+    def missing_numbers(self) -> Floats | None:
+        """What NaN stands for in each encoded column, where all are numbers as they are read; else None."""
+        columns = self.data_columns
+        if not all((isinstance(c, Real) and c.width == 1) or getattr(c, "columns", None) for c in columns):
+            return None
+        return np.array([missing_value(c) for c in columns for _ in range(c.width)])
 
     def clip(self, block: Floats) -> Floats:
-        """An encoded block within the column bounds, NaN at the low one, and each row within the norm, if any."""
+        """An encoded block within the column bounds, NaN at the low one, and each row within the norm, if any.
+
+        Vectors that have a bound are shortened to it.
+        """
         encoding = self.encoding
         inside = np.fmin(np.fmax(block, encoding.low[:, None]), encoding.high[:, None])
-        if self.norm is None or self.norm_bound is None:
-            return np.asarray(inside)
-        weighted = inside * encoding.weights[:, None]
-        room = 1 - max(1e-12, (encoding.dim + 16) * 2.0**-51)  # for the roundings of the length
-        shrink = self.norm_bound * room / np.maximum(_lengths(weighted, self.norm), self.norm_bound / 2)
-        return np.asarray(inside * np.minimum(1.0, shrink))
+        for group in encoding.groups:
+            if group.bound is not None:
+                _shorten(inside[group.start : group.stop], 1.0, "l2", group.bound)
+        if self.norm is not None and self.norm_bound is not None:
+            _shorten(inside, encoding.weights[:, None], self.norm, self.norm_bound)
+        return np.asarray(inside)
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as JSON-able values, defaults left out."""
+        """The schema as JSON-able values, defaults left out; without a scale, units are raw, as in version 0.1.0."""
         result: dict[str, Any] = {"bounds_from_data": True} if self.bounds_from_data else {}
+        if self.scale != "raw":
+            result["scale"] = self.scale
         if self.norm is not None:
             result["clip"] = {"norm": self.norm, "bound": self.norm_bound}
         return result | {"columns": [_column_to_dict(c) for c in self.columns]}
@@ -195,34 +206,41 @@ class Schema:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of ``to_dict``."""
-        _refuse_unknown(values, ("columns", "clip", "bounds_from_data"), "the schema")
+        _refuse_unknown(values, ("columns", "clip", "bounds_from_data", "scale"), "the schema")
         clip, columns = values.get("clip", {}), values.get("columns", [])
         if not isinstance(columns, list) or not isinstance(clip, Mapping):
             raise SchemaError("columns must be written as [[columns]] and clip as [clip]")
         _refuse_unknown(clip, ("norm", "bound"), "clip")
         made = tuple(_column_from_dict(place, entry) for place, entry in enumerate(columns, 1))
-        return cls(made, clip.get("norm"), clip.get("bound"), values.get("bounds_from_data", False))
+        from_data, scale = values.get("bounds_from_data", False), values.get("scale", "raw")
+        return cls(made, clip.get("norm"), clip.get("bound"), from_data, scale)
 
     def to_toml(self) -> str:
         """The schema as a TOML text that people can read and edit."""
         values = self.to_dict()
-        lines = ["bounds_from_data = true", ""] if self.bounds_from_data else []
+        lines = ["bounds_from_data = true"] if self.bounds_from_data else []
+        lines += [f'scale = "{self.scale}"', ""]
         if "clip" in values:
             lines += ["[clip]", *_toml_lines(values["clip"]), ""]
-        for column in values["columns"]:
-            lines += ["[[columns]]", *_toml_lines(column), ""]
+        for column, written in zip(self.columns, values["columns"], strict=True):
+            dated = {key: getattr(column, key) for key in written if isinstance(getattr(column, key), date)}
+            lines += ["[[columns]]", *_toml_lines(written | dated), ""]
         return "\n".join(lines)
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """The inverse of ``to_toml``."""
+        """The inverse of ``to_toml``; without a scale it is by bounds, and refused where that could be mistaken."""
         try:
             values = tomllib.loads(text)
         except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
             raise SchemaError(f"not TOML: {error}") from None
         except RecursionError:
             raise SchemaError("not a schema: its brackets are nested too deeply") from None
-        return cls.from_dict(values)
+        if "scale" in values:
+            return cls.from_dict(values)
+        raw = cls.from_dict(values)
+        _refuse_unstated(raw, values)
+        return cls(raw.columns, raw.norm, raw.norm_bound, raw.bounds_from_data)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -254,9 +272,36 @@ def _lengths(weighted: Floats, norm: str) -> Floats:
     return total if norm == "l1" else np.sqrt(total)
 
 
-def missing_values(columns: Sequence[Real]) -> Floats:
-    """What NaN stands for, as the schema declares, in each of these real columns."""
-    return np.array([c.low if c.missing is None else c.missing for c in columns])
+def _shorten(rows: Floats, weights: Floats | float, norm: str, bound: float) -> None:
+    """Shorten rows (columns, rows), in place, so that no weighted length exceeds a schema's bound."""
+    room = 1 - max(1e-12, (len(rows) + 16) * 2.0**-51)  # for the roundings of the length
+    rows *= np.minimum(1.0, bound * room / np.maximum(_lengths(rows * weights, norm), bound / 2))
+
+
+def check_type(kind: pa.DataType, column: DataColumn) -> None:
+    """Refuse an Arrow type in which a schema's column cannot be read; depends on the type and the schema alone."""
+    if isinstance(column, Vector | Set):
+        lists.check(kind, column)
+    else:
+        cells.check(kind, column)
+
+
+def _encode(block: Floats, found: Sequence[Any], column: DataColumn) -> None:
+    """Encode one column of a schema: ``found`` are the columns of the table that it is read from."""
+    if isinstance(column, Vector) and column.columns is not None:
+        for row, array in enumerate(found):
+            _encode(block[row : row + 1], [array], Real(column.name, column.low, column.high, missing_value(column)))
+        return
+    (array,), start = found, 0
+    if isinstance(column, Real) and column.width == 1 and cells.copied(array, block[0]):
+        return
+    for chunk in cells.chunks(array):
+        some = block[:, start : start + len(chunk)]
+        if isinstance(column, Vector | Set):
+            lists.fill(some, chunk, column)
+        else:
+            cells.fill(some, cells.read(chunk, column), column)
+        start += len(chunk)
 
 
 def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
@@ -285,13 +330,12 @@ def _refuse_unknown(values: Mapping[str, Any], known: Sequence[str], where: str)
         raise SchemaError(f"unknown key {unknown[0]!r} in {where}: it may hold {', '.join(known)}")
 
 
-def _encoded_names(column: DataColumn) -> list[str]:
-    return [f"{column.name}={v}" for v in column.values] if isinstance(column, Category) else [column.name]
-
-
 def _column_to_dict(column: Column) -> dict[str, Any]:
     given = {f.name: getattr(column, f.name) for f in fields(column) if getattr(column, f.name) != f.default}
-    given |= {"values": list(column.values)} if isinstance(column, Category) else {}
+    for key, value in given.items():
+        given[key] = (
+            list(value) if isinstance(value, tuple) else value.isoformat() if isinstance(value, date) else value
+        )
     return {"name": given.pop("name"), "kind": column.kind} | given
 
 
@@ -304,7 +348,20 @@ def _column_from_dict(place: int, entry: object) -> Column:
     keys = [f.name for f in fields(KINDS[kind])]
     _refuse_unknown(entry, ["kind", *keys], f"{where} of kind {kind}")
     column: Column = KINDS[kind](**{key: entry[key] for key in keys if key in entry})
+    if column.kind != kind:
+        raise SchemaError(f"{where} is of kind {kind}, and its bounds are those of kind {column.kind}")
     return column
+
+
+def _refuse_unstated(schema: Schema, values: Mapping[str, Any]) -> None:
+    """Refuse a schema from a file that states no scale where a weight or a clip could mean either."""
+    weighted = [column["name"] for column in values["columns"] if "weight" in column]
+    if weighted or (schema.norm is not None and not of_one_range(schema.data_columns)):
+        what = f"the weight of column {weighted[0]!r}" if weighted else "the bound of the clip"
+        raise SchemaError(
+            f'{what} can be read in two ways: write scale = "bounds" if columns count in units of their declared range '
+            'and it is relative to that, or scale = "raw" if it is in the columns\' own units, as in version 0.1.0'
+        )
 
 
 def _toml_lines(values: Mapping[str, Any]) -> list[str]:
@@ -313,6 +370,8 @@ def _toml_lines(values: Mapping[str, Any]) -> list[str]:
 
 def toml_value(value: object) -> str:
     """A value in a schema's TOML; JSON's texts, whole numbers and booleans are valid TOML but for one character."""
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, list):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

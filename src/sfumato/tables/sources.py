@@ -16,9 +16,9 @@ import pyarrow as pa
 from sfumato import check
 from sfumato.errors import SchemaError
 from sfumato.tables import cells, csv_files
-from sfumato.tables.columns import Real
+from sfumato.tables.columns import Real, Vector, source_names
 from sfumato.tables.parquet_files import Part, files_of
-from sfumato.tables.schema import Schema, positions
+from sfumato.tables.schema import Schema, check_type, positions
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Result = TypeVar("Result")
@@ -70,11 +70,11 @@ class Source:
 
     def check_types(self, schema: Schema) -> None:
         """Refuse columns that are not there, or of a type that cannot be read as the schema says, before a row is."""
-        self.check_columns([column.name for column in schema.data_columns])
-        for column in schema.data_columns:
-            for kind in self.types_of(column.name):
-                cells.check(kind, column)
-            if column.name in self.untyped:
+        self.check_columns(schema.source_names)
+        for column, name in ((c, name) for c in schema.data_columns for name in source_names(c)):
+            for kind in self.types_of(name):
+                check_type(kind, column)
+            if name in self.untyped:
                 cells.check_numbers(column)
 
     def blocks(self, columns: Sequence[str], rows: int) -> Batches:
@@ -248,7 +248,7 @@ def _of_parts(parts: list[Part], kinds: tuple[pa.Schema, ...], source: str, star
 def _open_csv(path: Path, schema: Schema | None) -> Source:
     complaint = f"{path}: not a CSV file with a header in UTF-8 and rows as long as it"
     guessed = _attempt(lambda: csv_files.guess(path), complaint)
-    reals = {} if schema is None else {c.name: c for c in schema.data_columns if isinstance(c, Real)}
+    reals = {} if schema is None else schema.number_columns
     told = pa.schema([(f.name, pa.float64() if f.name in reals else f.type) for f in guessed])
 
     def read(columns: tuple[str, ...], _: int) -> Batches:
@@ -333,25 +333,47 @@ def _open_matrix(matrix: Any, schema: Schema | None) -> Source:
             f"a {source} must be two-dimensional and hold numbers or texts, "
             f"got {len(matrix.shape)} dimensions of type {matrix.dtype}"
         )
-    plain = not isinstance(matrix, np.ma.MaskedArray)
-    stored: Any = matrix.tocsr() if sparse else np.asarray(matrix) if plain else matrix
+    unmasked = not isinstance(matrix, np.ma.MaskedArray)
+    stored: Any = matrix.tocsr() if sparse else np.asarray(matrix) if unmasked else matrix
     height, width = matrix.shape
-    names = [f"c{j}" for j in range(width)] if schema is None else [c.name for c in schema.data_columns]
-    if len(names) != width:
-        raise SchemaError(f"the {source} has {width} columns where the schema has {len(names)} besides its id")
+    sizes = {f"c{j}": 1 for j in range(width)} if schema is None else _sizes(schema)
+    if sum(sizes.values()) != width:
+        raise SchemaError(f"the {source} has {width} columns where the schema has {sum(sizes.values())} besides its id")
+    names, ends = list(sizes), np.cumsum(list(sizes.values())).tolist()
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
-        places = positions(names, columns)
+        places = [range(ends[p] - sizes[names[p]], ends[p]) for p in positions(names, columns)]
         for start in range(0, height, rows):
             block = stored[start : min(start + rows, height)]
-            arrays = _columns_of(block.toarray() if sparse else block, places)
-            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            arrays = _columns_of(block.toarray() if sparse else block, [place for run in places for place in run])
+            lists = _gathered(arrays, [len(run) for run in places])
+            yield pa.RecordBatch.from_arrays(lists, names=list(columns))
 
     kind = _columns_of(np.empty((0, width), matrix.dtype), [0])[0].type if width else pa.null()
-    numbers = stored if sparse and matrix.dtype.kind in "iuf" and matrix.dtype.itemsize <= 8 else None
+    plain = sparse and matrix.dtype.kind in "iuf" and matrix.dtype.itemsize <= 8 and len(names) == width
+    numbers = stored if plain else None
     untyped = frozenset(names if cells.is_text(kind) and matrix.dtype.kind not in "UST" else ())
-    told = pa.schema([(name, kind) for name in names])
+    told = pa.schema([(name, kind if size == 1 else pa.list_(kind, size)) for name, size in sizes.items()])
     return Source(told, height, source, read, entries=numbers, untyped=untyped)
+
+
+def _sizes(schema: Schema) -> dict[str, int]:
+    """How many columns of a matrix each column of a schema's source takes: a vector as many as it has numbers."""
+    pairs = [(c, name) for c in schema.data_columns for name in source_names(c)]
+    return {name: c.size if isinstance(c, Vector) and c.columns is None else 1 for c, name in pairs}
+
+
+def _gathered(arrays: list[pa.Array], sizes: Sequence[int]) -> list[pa.Array]:
+    """Columns of a matrix source, those of a vector together as one of lists."""
+    found, rest = [], iter(arrays)
+    for size in sizes:
+        some = [next(rest) for _ in range(size)]
+        if size == 1:
+            found += some
+        else:
+            rows = np.stack([cells.read(array, Real("number", 0.0, 1.0)) for array in some], axis=1)
+            found.append(pa.FixedSizeListArray.from_arrays(cells.arrow(rows.reshape(-1)), size))
+    return found
 
 
 def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:

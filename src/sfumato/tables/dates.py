@@ -1,0 +1,99 @@
+"""Cells that are dates or points in time, read as steps since the low bound of their column. No cell raises an error.
+
+A cell is a date or timestamp of Arrow, or a text in the form of ISO 8601: 2020-12-31, with a time after T or a space
+(10:30, 10:30:00, 10:30:00.25), with a zone (Z, +02:00) or without. A time with a zone is brought to UTC.
+"""
+
+import math
+import re
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import types
+
+from sfumato.numerics.types import Floats
+from sfumato.tables.columns import Date
+
+_DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_TIME = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
+_ZONE = r"(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)"
+_FORM = f"^{_DAY}({_TIME}{_ZONE}?)?$"
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - times without a zone stand for themselves
+_FARTHEST = 1 << 62  # microseconds, beyond all dates
+
+
+def is_moment(kind: pa.DataType) -> bool:
+    """Whether cells of an Arrow type are dates or timestamps."""
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
+
+
+def from_moments(array: Any, column: Date) -> Floats:
+    """Steps since low of Arrow's dates and timestamps, NaN where there is none."""
+    nothing = array.is_null().to_numpy(zero_copy_only=False)
+    kind = array.type
+    whole = array.cast(pa.int32()).cast(pa.int64()) if types.is_date32(kind) else array.cast(pa.int64())
+    ticks = whole.fill_null(0).to_numpy()
+    if types.is_date32(kind):
+        return _steps(_scaled(ticks, 86_400 * 10**6), nothing, column)
+    per_second = 10**3 if types.is_date64(kind) else _PER_SECOND[kind.unit]
+    return _steps(ticks // 1000 if per_second == 10**9 else _scaled(ticks, 10**6 // per_second), nothing, column)
+
+
+def from_text(text: Any, column: Any) -> Floats:
+    """Steps since low of dates that are written out, NaN for any other text.
+
+    Each distinct text is read once.
+    """
+    # imported late, as cells' other readers are
+    from pyarrow import compute  # noqa: PLC0415
+
+    coded = compute.dictionary_encode(compute.ascii_trim_whitespace(text).cast(pa.large_binary()))
+    words = [_microseconds(word) for word in coded.dictionary.to_pylist()]
+    found = np.array([0 if word is None else word for word in words] + [0], np.int64)
+    nothing = np.array([word is None for word in words] + [True])
+    places = coded.indices.fill_null(len(words)).to_numpy()
+    return _steps(found[places], nothing[places], column)
+
+
+def _scaled(ticks: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+    limit = _FARTHEST // factor
+    return np.asarray(np.clip(ticks, -limit, limit) * factor)
+
+
+def _steps(microseconds: NDArray[np.int64], nothing: NDArray[np.bool_], column: Date) -> Floats:
+    low = _since_epoch(column.low)
+    moved = np.clip(microseconds, -_FARTHEST, _FARTHEST) - low
+    length = round(column.length.total_seconds() * 10**6)
+    if column.kind == "date":  # the day it is, whatever the time
+        day = 86_400 * 10**6
+        moved = moved // day * day
+    return np.asarray(np.where(nothing, math.nan, moved / length))
+
+
+def _since_epoch(moment: date) -> int:
+    point = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
+    passed = point - _EPOCH
+    return (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
+
+
+def _microseconds(word: bytes | None) -> int | None:
+    """Microseconds since 1970 of a written date, None for any other text."""
+    if word is None or len(word) > 40 or not re.match(_FORM.encode(), word):
+        return None
+    try:
+        point = datetime.fromisoformat(word.decode())
+    except ValueError:
+        return None
+    return _since_epoch(point.astimezone(UTC).replace(tzinfo=None) if point.tzinfo else point)
+
+
+def from_steps(steps: Floats, column: Date) -> Any:
+    """Encoded steps as Arrow's dates or timestamps, each rounded to the nearest step within the bounds."""
+    whole = np.clip(np.rint(steps), 0, column.steps).astype(np.int64)
+    length = round(column.length.total_seconds() * 10**6)
+    points = pa.array(_since_epoch(column.low) + whole * length, pa.int64()).cast(pa.timestamp("us"))
+    return points.cast(pa.date32()) if column.kind == "date" else points

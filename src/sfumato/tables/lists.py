@@ -1,0 +1,139 @@
+"""Cells that are lists: vectors of numbers, sets of items. Each cell is read by itself, and none raises an error."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import types
+
+from sfumato.errors import SchemaError
+from sfumato.numerics.types import Floats, Integers
+from sfumato.tables import cells
+from sfumato.tables.columns import Category, Real, Set, Vector
+from sfumato.tables.encoding import missing_value
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether cells of an Arrow type are lists."""
+    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
+
+
+def check(kind: pa.DataType, column: Vector | Set) -> None:
+    """Refuse an Arrow type in which a column's lists cannot be read; depends on the type and the schema alone."""
+    if isinstance(column, Vector) and column.columns is not None:
+        cells.check(kind, _number(column))
+        return
+    if types.is_null(kind):
+        return
+    if not is_list(kind):
+        raise SchemaError(
+            f"the column {column.name!r} is of type {kind} in the data, and a {column.kind} is read from lists"
+        )
+    if isinstance(column, Set):
+        cells.check(kind.value_type, _item(column))
+        return
+    cells.check(kind.value_type, _number(column))
+    if types.is_fixed_size_list(kind) and kind.list_size != column.size:
+        raise SchemaError(
+            f"the column {column.name!r} has lists of {kind.list_size} numbers in the data, and size = {column.size}"
+        )
+
+
+def fill(block: Floats, array: Any, column: Vector | Set) -> None:
+    """Write lists that were read into the rows of the matrix, (encoded columns, lists), that belong to their column."""
+    check(array.type, column)
+    if types.is_null(array.type):
+        block[...] = missing_value(column) if isinstance(column, Vector) else 0.0
+    elif isinstance(column, Vector):
+        _fill_vector(block, array, column)
+    else:
+        _fill_set(block, array, column)
+
+
+def _fill_vector(block: Floats, array: Any, column: Vector) -> None:
+    lengths, starts, values = _parts(array)
+    whole = lengths == column.size
+    nothing = missing_value(column)
+    if whole.all() and lengths.size and values.size == lengths.size * column.size:
+        block[...] = values.reshape(lengths.size, column.size).T
+    else:
+        block[...] = math.nan
+        kept = np.flatnonzero(whole)
+        block[:, kept] = values[starts[kept] + np.arange(column.size)[:, None]]
+    if block.size and math.isnan(block.min()):
+        np.copyto(block, nothing, where=np.isnan(block))
+
+
+def _parts(array: Any) -> tuple[Integers, Integers, NDArray[Any]]:
+    """The length of each list, -1 where it is missing, where it starts among the numbers, and the numbers."""
+    lengths, starts, inner = _laid_out(array)
+    if cells.is_plain(inner):
+        return lengths, starts, cells.numbers(inner)
+    return lengths, starts, cells.read(inner, Real("number", 0.0, 1.0)).astype(float)
+
+
+def _laid_out(array: Any) -> tuple[Integers, Integers, Any]:
+    """The length of each list, -1 where it is missing, where it starts, and the cells of all lists."""
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    if types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        starts = np.arange(len(array), dtype=np.int64) * size
+        inner = array.values.slice(array.offset * size, len(array) * size)
+        return np.where(missing, -1, size), starts, inner
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    inner = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    return np.where(missing, -1, np.diff(offsets)), offsets[:-1] - offsets[0], inner
+
+
+def _fill_set(block: Floats, array: Any, column: Set) -> None:
+    lengths, starts, inner = _laid_out(array)
+    codes = _codes(inner, column)
+    present = np.maximum(lengths, 0)
+    owners = np.repeat(np.arange(lengths.size), present)
+    first = np.cumsum(present) - present
+    places = np.repeat(starts - first, present) + np.arange(owners.size)
+    found = codes[places]
+    listed = found >= 0
+    pairs = np.unique(owners[listed] * np.int64(column.width) + found[listed].astype(np.int64))
+    rows, items = np.divmod(pairs, np.int64(column.width))
+    begins = np.searchsorted(rows, rows)  # pairs are in order: where each record's items begin
+    kept = np.arange(rows.size) - begins < column.most
+    block[...] = 0.0
+    block[items[kept], rows[kept]] = 1.0
+
+
+def _codes(items: Any, column: Set) -> NDArray[Any]:
+    """The encoded column of each item, -1 for none."""
+    if types.is_null(items.type):
+        return np.full(len(items), -1.0)
+    if column.values is not None:
+        found = cells.read(items, _item(column)).astype(float)
+        return np.where(np.isnan(found), -1.0, found)
+    return _by_word(items, lambda word: _bucket(word, column.width))
+
+
+def _by_word(items: Any, code: Callable[[bytes], int]) -> NDArray[Any]:
+    """The code of each item by its text; each distinct item is looked at once."""
+    plain = cells.in_common(cells.decoded(items), [pa.large_binary()])
+    coded = plain.dictionary_encode()
+    words = [-1 if word is None else code(word) for word in coded.dictionary.to_pylist()]
+    return np.asarray(np.array([*words, -1], float)[coded.indices.fill_null(len(words)).to_numpy()])
+
+
+def _bucket(word: bytes, buckets: int) -> int:
+    """A public hash: the same for the same item everywhere, even over the buckets but for 2^-40 of them."""
+    return int.from_bytes(hashlib.blake2b(word, digest_size=16).digest(), "little") % buckets
+
+
+def _number(column: Vector) -> Real:
+    return Real(column.name, column.low, column.high)
+
+
+def _item(column: Set) -> Category | Real:
+    """The column that a set's items are read as, one by one."""
+    return Category(column.name, column.values) if column.values is not None else Category(column.name, ("",))
