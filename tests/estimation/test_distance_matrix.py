@@ -52,24 +52,25 @@ def test_a_triangle_of_another_size_is_refused():
 
 def test_the_diameter_is_the_largest_distance_between_any_two_rows():
     schema = Schema(
-        [Real("x", -1, 2, weight=0.5), Category("a", ["p", "q", "r"], weight=2.0), Flag("f"), Category("b", ["only"])]
+        [Real("x", -1, 2, weight=0.5), Category("a", ["p", "q", "r"], weight=2.0), Flag("f"), Category("b", ["only"])],
+        scale="raw",
     )
     city, other = [(0, 0, 0), (2, 0, 0), (0, 2, 0), (0, 0, 2)], [(0,), (1,)]
     ways = itertools.product([(-0.5,), (1.0,)], city, [(0,), (1,)], other)
     rows = np.array([sum(way, ()) for way in ways], float)
     assert distance_matrix.widest_squared(schema) == distance_matrix.between(rows).max() == 2.25 + 8 + 1 + 1
     squares = (schema.encoding.ranges**2).tolist()
-    assert distance_matrix.one_value_squared(squares, schema.encoding.categories) == 8
+    assert distance_matrix.one_value_squared(squares, schema.encoding.groups) == 8
 
 
 @pytest.mark.parametrize(("low", "squared"), [(-5, 16.0), (0, 8.0)])
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_a_row_norm_clip_bounds_the_diameter(norm, low, squared):
-    schema = Schema([Real("x", low, 5), Real("y", low, 5)], norm=norm, norm_bound=2.0)
+    schema = Schema([Real("x", low, 5), Real("y", low, 5)], norm=norm, norm_bound=2.0, scale="raw")
     assert distance_matrix.widest_squared(schema) == pytest.approx(squared, rel=1e-12)
     rows = schema.clip(np.random.default_rng(1).choice([-9.0, 9.0, 0.0, 1.0], (2, 100)))
     assert 0.99 * squared < distance_matrix.between(rows.T).max() <= squared
-    narrow = Schema([Real("x", 0, 1), Real("y", 0, 1)], norm=norm, norm_bound=2.0)
+    narrow = Schema([Real("x", 0, 1), Real("y", 0, 1)], norm=norm, norm_bound=2.0, scale="raw")
     assert distance_matrix.widest_squared(narrow) == 2
 
 

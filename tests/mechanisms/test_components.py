@@ -27,7 +27,8 @@ from support.rows import table_rows
 
 NOISES = ["laplace", "gaussian"]
 MIXED = Schema(
-    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)]
+    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)],
+    scale="raw",
 )
 CHANGES = {
     "attribute": {"unit": "attribute"},
@@ -222,7 +223,7 @@ def test_components_may_be_kept():
 
 # ---- audits of both stages together ----------------------------------------------------------------------------------
 
-LINE = Schema([Real("x", -1, 1)])
+LINE = Schema([Real("x", -1, 1)], scale="raw")
 NEAR = Change.l2(0.2)
 WORST = 1.0, 0.8  # farthest apart in both stages at once: 1 - 0.8^2 in the first, 0.2 in the second
 
@@ -347,7 +348,8 @@ def test_bad_cells_constant_columns_and_one_row_are_released_like_others(noise):
             Flag("smoker", missing=False),
             Category("city", ["Bern", "Basel"]),
             Real("x", -1, 1, missing=0.0),
-        ]
+        ],
+        scale="raw",
     )
     prepared = prepare(schema, noise)
     for data in (table, table.slice(0, 1)):
@@ -362,7 +364,7 @@ def test_bad_cells_constant_columns_and_one_row_are_released_like_others(noise):
 
 
 def test_a_schema_with_a_row_norm_clip_is_released_too():
-    schema = Schema([Real(f"c{i}", 0, 5) for i in range(4)], norm="l2", norm_bound=1.0)
+    schema = Schema([Real(f"c{i}", 0, 5) for i in range(4)], norm="l2", norm_bound=1.0, scale="raw")
     data = np.abs(np.random.default_rng(8).standard_normal((3000, 1))) * np.array([[3.0, 1.0, 0.0, 0.0]])
     for noise in NOISES:
         prepared = prepare(schema, noise, epsilon=50.0, dimension=1)
@@ -399,7 +401,7 @@ def test_too_many_columns_are_refused():
 
 
 def test_a_row_norm_clip_needs_the_record_as_unit():
-    schema = Schema([Real("a", 0, 1), Real("b", 0, 1)], norm="l2", norm_bound=1.0)
+    schema = Schema([Real("a", 0, 1), Real("b", 0, 1)], norm="l2", norm_bound=1.0, scale="raw")
     with pytest.raises(ParameterError, match="unit='record'"):
         prepare(schema, kind="attribute")
 
@@ -407,7 +409,7 @@ def test_a_row_norm_clip_needs_the_record_as_unit():
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_a_narrow_column_beside_a_very_wide_one_can_be_released(noise):
     """Rounding the wide one is longer than the narrow one: a ball of that length says more than a product holds."""
-    schema = Schema([Real("wide", 0, 1e60), Flag("narrow")], norm="l2", norm_bound=3.0)
+    schema = Schema([Real("wide", 0, 1e60), Flag("narrow")], norm="l2", norm_bound=3.0, scale="raw")
     promise = Guarantee(epsilon=1.0, delta=0.0 if noise == "laplace" else 1e-6)
     prepared = Components(dimension=1, noise=noise).prepare(schema, promise)
     for components in (np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]])):

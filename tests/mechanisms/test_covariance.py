@@ -11,7 +11,7 @@ import pytest
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import covariances
-from sfumato.mechanisms import covariance, second_moment
+from sfumato.mechanisms import covariance, moment_bounds, second_moment
 from sfumato.mechanisms.covariance import Beside, Covariance, PreparedCovarianceSketch
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.privacy.calibration import calibrate, least_level
@@ -27,7 +27,7 @@ from support.rows import table_rows
 
 NEIGHBOURS = ["replace", "add-remove"]
 SQUARE = Schema.reals(2, low=-1, high=1)
-UNEVEN = Schema([Real("wide", -1, 1), Real("narrow", -0.1, 0.1)])
+UNEVEN = Schema([Real("wide", -1, 1), Real("narrow", -0.1, 0.1)], scale="raw")
 
 
 def promise(noise="gaussian", **fields):
@@ -47,20 +47,20 @@ def beside(x, anchor):
 def test_no_row_moves_the_anchored_matrix_further_than_stated_and_one_nearly_does(half, anchor):
     x, y = (beside(side, anchor) for side in every_pair(half))
     for order in (1, 2):
-        found, stated = moves(x, y, order).max(), second_moment.box(np.array(half), order, anchor)
+        found, stated = moves(x, y, order).max(), moment_bounds.box(np.array(half), order, anchor)
         assert found <= stated <= found * (1.15 if order == 1 else 1.5 if anchor**2 <= sum(h**2 for h in half) else 3)
     x, y = (beside(side, anchor) for side in every_pair(half, keep=lambda gap: np.count_nonzero(gap, axis=0) <= 1))
-    assert moves(x, y, 1).max() == second_moment.attribute(np.array(half), 1, (), anchor)
+    assert moves(x, y, 1).max() == moment_bounds.attribute(np.array(half), 1, (), anchor)
     found = moves(x, y, 2).max()
-    assert found <= second_moment.attribute(np.array(half), 2, (), anchor) <= 1.2 * found
+    assert found <= moment_bounds.attribute(np.array(half), 2, (), anchor) <= 1.2 * found
 
 
 @pytest.mark.parametrize("half", [(2, 2), (2, 2, 1), (1, 1, 3)])
 @pytest.mark.parametrize("anchor", [1, 4])
 def test_a_category_moves_the_anchored_matrix_as_far_as_stated(half, anchor):
     x, y = (beside(side, anchor) for side in every_pair(half, keep=lambda gap: ~gap[2:].any(axis=0)))
-    assert moves(x, y, 1).max() == second_moment.two_columns(np.array(half), 0, 1, anchor)
-    found, stated = moves(x, y, 2).max(), second_moment.two_columns(np.array(half), 0, 2, anchor)
+    assert moves(x, y, 1).max() == moment_bounds.two_columns(np.array(half), 0, 1, anchor)
+    found, stated = moves(x, y, 2).max(), moment_bounds.two_columns(np.array(half), 0, 2, anchor)
     assert found <= stated <= found * 1.42
 
 
@@ -71,11 +71,11 @@ def test_a_row_that_comes_or_goes_moves_the_matrix_exactly_as_far_as_stated(half
     lengths = float(sum(half)), math.sqrt(sum(h**2 for h in half))
     for order in (1, 2):
         centred = moves(beside(x, anchor), 0 * beside(x, anchor), order).max()
-        assert second_moment.arrival(lengths, order, anchor, centred=True) == pytest.approx(centred, rel=1e-12)
+        assert moment_bounds.arrival(lengths, order, anchor, centred=True) == pytest.approx(centred, rel=1e-12)
         counted = (moves(x, 0 * x, order).max() ** order + float(anchor) ** (2 * order)) ** (1 / order)
-        assert second_moment.arrival(lengths, order, anchor, centred=False) == pytest.approx(counted, rel=1e-12)
-        assert second_moment.arrival(lengths, order, anchor, centred=True) >= centred
-        assert second_moment.arrival(lengths, order, anchor, centred=False) >= counted
+        assert moment_bounds.arrival(lengths, order, anchor, centred=False) == pytest.approx(counted, rel=1e-12)
+        assert moment_bounds.arrival(lengths, order, anchor, centred=True) >= centred
+        assert moment_bounds.arrival(lengths, order, anchor, centred=False) >= counted
 
 
 def published_move(moment, one, two):
@@ -113,7 +113,7 @@ def test_no_neighbour_moves_what_is_published_further_than_stated(noise, centred
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("pair", NEIGHBOURS)
 def test_a_row_norm_clip_bounds_what_is_published(norm, noise, centred, pair):
-    schema = Schema([Real(f"c{i}", -5, 5, weight=1 + i) for i in range(4)], norm=norm, norm_bound=2.0)
+    schema = Schema([Real(f"c{i}", -5, 5, weight=1 + i) for i in range(4)], norm=norm, norm_bound=2.0, scale="raw")
     rng = np.random.default_rng(2)
     one, two = (rng.choice([-9.0, 9.0, 0.0, 0.1, np.inf], (4, 20_000), p=[0.1, 0.1, 0.5, 0.2, 0.1]) for _ in range(2))
     moment = Covariance(noise=noise, centred=centred).prepare(schema, promise(noise, neighbours=pair)).moment
@@ -410,7 +410,8 @@ def test_bad_cells_constant_columns_and_one_row_are_released_like_others(noise, 
             Flag("smoker", missing=False),
             Category("city", ["Bern", "Basel"]),
             Real("x", -1, 1, missing=0.0),
-        ]
+        ],
+        scale="raw",
     )
     recipe, guarantee = Covariance(noise=noise, centred=centred), promise(noise, neighbours=pair)
     for data in (table, table.slice(0, 1)):

@@ -33,7 +33,8 @@ CHANGES = {
 }
 CUBE = Schema.reals(3, low=0.0, high=1.0)
 MIXED = Schema(
-    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)]
+    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)],
+    scale="raw",
 )
 
 
@@ -168,14 +169,14 @@ def test_no_neighbour_moves_the_triangle_further_than_stated(noise, kind, group)
 
 
 @pytest.mark.parametrize("count", [2, 3, 17])
-@pytest.mark.parametrize("schema", [CUBE, MIXED, Schema([Category("city", ["a", "b", "c", "d"])])])
+@pytest.mark.parametrize("schema", [CUBE, MIXED, Schema([Category("city", ["a", "b", "c", "d"])], scale="raw")])
 @pytest.mark.parametrize("kind", ["attribute", "box"])
 def test_values_and_boxes_attain_what_is_stated(kind, schema, count):
     """All others stay at one end; over all corners for the one that moves."""
     encoding = schema.encoding
-    spans = [(j, j + 1) for j in range(encoding.dim) if not any(a <= j < b for a, b in encoding.categories)]
+    spans = [(j, j + 1) for j in range(encoding.dim) if encoding.alone[j]]
     ends = [[(a, encoding.low[a]), (a, encoding.high[a])] for a, _ in spans]
-    ends += [[(j, 1.0) for j in range(a, b)] for a, b in encoding.categories]
+    ends += [[(j, 1.0) for j in range(a, b)] for a, b in ((g.start, g.stop) for g in encoding.groups)]
 
     def row(choice):
         filled = np.zeros(encoding.dim)
@@ -203,7 +204,7 @@ def test_values_and_boxes_attain_what_is_stated(kind, schema, count):
 
 def test_the_stated_numbers_are_those_of_the_paper_for_bits():
     """Kenthapadi et al., Algorithm 3: n - 1 distances change by exactly 1, so sqrt(n - 1) in length."""
-    bits = Schema([Flag(f"b{j}") for j in range(8)])
+    bits = Schema([Flag(f"b{j}") for j in range(8)], scale="raw")
     for count in (2, 10, 1001):
         laplace, gaussian = (prepare(noise, "attribute", bits) for noise in NOISES)
         assert laplace.sensitivity(count) * laplace.unit(count) == count - 1
@@ -215,7 +216,7 @@ def test_the_stated_numbers_are_those_of_the_paper_for_bits():
 
 def test_a_person_with_a_category_in_each_row_attains_what_is_stated():
     """All three rows equal, then all different: every one of the three entries moves by 2."""
-    schema = Schema([Category("city", ["a", "b", "c"])])
+    schema = Schema([Category("city", ["a", "b", "c"])], scale="raw")
     prepared = prepare("laplace", "box", schema, group=2)
     moved = exact(prepared, np.eye(3)) - exact(prepared, np.eye(3)[:, [2, 2, 2]])
     assert moved.tolist() == [prepared.moves[0]] * 3
@@ -246,7 +247,7 @@ def test_balls_attain_what_is_stated_but_for_rounding(kind):
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize(("low", "factor"), [(-5, 4), (0, 2)])
 def test_a_row_norm_clip_bounds_any_two_rows(norm, low, factor):
-    schema = Schema([Real(f"c{i}", low, 5, weight=1 + i) for i in range(4)], norm=norm, norm_bound=2.0)
+    schema = Schema([Real(f"c{i}", low, 5, weight=1 + i) for i in range(4)], norm=norm, norm_bound=2.0, scale="raw")
     prepared, rng = prepare("laplace", "box", schema), np.random.default_rng(6)
     limit = prepared.moves[0]
     assert limit * prepared.grid.step**2 == pytest.approx(factor * 4, rel=1e-4)
@@ -268,7 +269,7 @@ def test_a_row_norm_clip_bounds_any_two_rows(norm, low, factor):
 
 def test_a_row_that_is_no_category_is_made_one():
     """Whoever states that a category adds 2 enforces that a row holds one value."""
-    schema = Schema([Category("city", ["a", "b", "c", "d"])])
+    schema = Schema([Category("city", ["a", "b", "c", "d"])], scale="raw")
     prepared = prepare("laplace", "box", schema)
     wild = np.array([[1.0, 0, np.inf, np.nan], [1, 0, 5, -1], [0, 1, 5, 0.2], [0, 1, 5, 0.1]])
     assert exact(prepared, wild).max() <= prepared.moves[0]
@@ -418,10 +419,10 @@ def test_a_clip_left_out_is_caught(monkeypatch):
 
 
 def test_a_forgotten_factor_two_of_a_category_is_caught(monkeypatch):
-    schema = Schema([Category("city", ["Bern", "Basel"])])
+    schema = Schema([Category("city", ["Bern", "Basel"])], scale="raw")
     pair = np.array([[1.0, 1], [0, 0]]), np.array([[0.0, 1], [1, 0]])
     assert not refuted(*audited("laplace", "attribute", schema), *pair)
-    monkeypatch.setattr(distance_matrix, "one_value_squared", lambda squares, _categories: max(squares))
+    monkeypatch.setattr(distance_matrix, "one_value_squared", lambda squares, *_: max(squares))
     assert refuted(*audited("laplace", "attribute", schema), *pair)
 
 
@@ -496,11 +497,11 @@ def test_noise_that_no_grid_can_hold_is_refused(level):
 @pytest.mark.parametrize("high", [1e-150, 1e150])
 def test_widths_whose_squares_are_no_doubles_are_refused(high):
     with pytest.raises(ParameterError, match="the widest weighted column must be between"):
-        prepare("laplace", "attribute", Schema([Real("x", 0.0, high)]))
+        prepare("laplace", "attribute", Schema([Real("x", 0.0, high)], scale="raw"))
 
 
 def test_columns_far_narrower_than_others_vanish_without_harm():
-    schema = Schema([Real("x", 0.0, 1.0), Real("y", 0.0, 1e-12), Real("z", 0.0, 1e-300, weight=1e300)])
+    schema = Schema([Real("x", 0.0, 1.0), Real("y", 0.0, 1e-12), Real("z", 0.0, 1e-300, weight=1e300)], scale="raw")
     prepared = prepare("laplace", "box", schema)
     assert prepared.grid.tops.tolist() == [2.0**prepared.grid.bits, 0.0, 2.0**prepared.grid.bits]
     assert prepared.sensitivity(2) * prepared.unit(2) == 2
@@ -510,6 +511,6 @@ def test_columns_far_narrower_than_others_vanish_without_harm():
 
 def test_weights_that_a_grid_cannot_count_are_refused():
     """One step of the least double would move such a cell over its whole range."""
-    schema = Schema((Real("a", 0.0, 1e-320, weight=1.1e220),))
+    schema = Schema((Real("a", 0.0, 1e-320, weight=1.1e220),), scale="raw")
     with pytest.raises(ParameterError, match=r"weights\[0\]"):
         NoisyDistances(noise="laplace").prepare(schema, Guarantee(epsilon=1.0, change=Change.l2(2e-103)))

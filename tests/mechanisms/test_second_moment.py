@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, RangeError
-from sfumato.mechanisms import second_moment
+from sfumato.mechanisms import moment_bounds, second_moment
 from sfumato.mechanisms.second_moment import BITS, CentredGrid, SecondMoment
 from sfumato.numerics.lattice import Total, coarsen
 from sfumato.privacy.guarantee import Change, Guarantee
@@ -40,22 +40,22 @@ def promise(kind, order, **more):
 @pytest.mark.parametrize("half", HALVES)
 def test_no_row_in_a_box_moves_the_matrix_further_than_stated_and_one_does_as_far(half):
     x, y = every_pair(half)
-    assert moves(x, y, 1).max() == second_moment.box(np.array(half), 1)
+    assert moves(x, y, 1).max() == moment_bounds.box(np.array(half), 1)
     found = moves(x, y, 2).max()
-    assert found <= second_moment.box(np.array(half), 2) <= 1.42 * found
+    assert found <= moment_bounds.box(np.array(half), 2) <= 1.42 * found
 
 
 def test_balanced_boxes_attain_the_length_stated():
     x, y = every_pair((2, 2, 2, 2), keep=lambda gap: (np.abs(gap) % 4 == 0).all(axis=0))
-    assert moves(x, y, 2).max() == pytest.approx(second_moment.box(np.full(4, 2), 2), rel=1e-12)
+    assert moves(x, y, 2).max() == pytest.approx(moment_bounds.box(np.full(4, 2), 2), rel=1e-12)
 
 
 @pytest.mark.parametrize("half", HALVES)
 def test_no_value_moves_the_matrix_further_than_stated_and_one_does_as_far(half):
     x, y = every_pair(half, keep=lambda gap: np.count_nonzero(gap, axis=0) <= 1)
-    assert moves(x, y, 1).max() == second_moment.attribute(np.array(half), 1)
+    assert moves(x, y, 1).max() == moment_bounds.attribute(np.array(half), 1)
     found = moves(x, y, 2).max()
-    assert found <= second_moment.attribute(np.array(half), 2) <= found * (1.03 if sum(half) > max(half) else 1.2)
+    assert found <= moment_bounds.attribute(np.array(half), 2) <= found * (1.03 if sum(half) > max(half) else 1.2)
 
 
 @pytest.mark.parametrize("half", [(1000,), (1000, 1), (1000, 300), (1000, 499), (1000, 501), (1000, 2000)])
@@ -68,15 +68,15 @@ def test_the_best_length_of_one_value_is_found_on_a_fine_grid(half):
         y = x.copy()
         y[j] = t
         best = max(best, moves(x, y, 2).max())
-    stated = second_moment.attribute(np.array(half), 2)
+    stated = moment_bounds.attribute(np.array(half), 2)
     assert best <= stated <= best * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("half", [(2, 2), (2, 2, 1), (1, 1, 3), (2, 2, 2), (1, 1, 1, 1), (3, 3, 5)])
 def test_two_columns_of_a_category_move_as_far_as_stated_whatever_their_values(half):
     x, y = every_pair(half, keep=lambda gap: ~gap[2:].any(axis=0))
-    assert moves(x, y, 1).max() == second_moment.two_columns(np.array(half), 0, 1)
-    found, stated = moves(x, y, 2).max(), second_moment.two_columns(np.array(half), 0, 2)
+    assert moves(x, y, 1).max() == moment_bounds.two_columns(np.array(half), 0, 1)
+    found, stated = moves(x, y, 2).max(), moment_bounds.two_columns(np.array(half), 0, 2)
     assert found <= stated <= found * 1.42
     if sum(h**2 for h in half[2:]) >= half[0] ** 2:
         assert stated == pytest.approx(found, rel=1e-12)
@@ -91,7 +91,7 @@ def test_a_ball_of_changes_in_a_ball_of_rows_is_exact(moved):
     gap = np.linalg.norm(y - x, axis=0)
     y = x + (y - x) * np.minimum(1, 3.0 * moved / gap)
     inside = np.linalg.norm(y, axis=0) <= 3.0
-    found, stated = moves(x[:, inside], y[:, inside], 2).max(), second_moment.length_ball(3.0, 3.0 * moved)
+    found, stated = moves(x[:, inside], y[:, inside], 2).max(), moment_bounds.length_ball(3.0, 3.0 * moved)
     assert 0.99 * stated < found <= stated
 
 
@@ -101,7 +101,7 @@ def test_sums_of_changes_stay_within_what_is_stated(moved, largest):
     half = (3, 2, 2)
     x, y = every_pair(half, keep=lambda gap: np.abs(gap).sum(axis=0) <= moved)
     inside = (np.abs(x).sum(axis=0) <= largest) & (np.abs(y).sum(axis=0) <= largest)
-    found, stated = moves(x[:, inside], y[:, inside], 1).max(), second_moment.sum_ball(np.array(half), largest, moved)
+    found, stated = moves(x[:, inside], y[:, inside], 1).max(), moment_bounds.sum_ball(np.array(half), largest, moved)
     assert 0.59 * stated < found <= stated
     if (moved, largest) == (4, 2):
         assert found == pytest.approx(stated, rel=1e-12)
@@ -121,18 +121,18 @@ def test_no_neighbour_moves_the_second_moment_further_than_stated(kind, order):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_value_of_a_category_counts_as_two_columns(order):
-    schema = Schema([Category("city", ["Bern", "Basel", "Biel"]), Flag("smoker"), Flag("driver")])
+    schema = Schema([Category("city", ["Bern", "Basel", "Biel"]), Flag("smoker"), Flag("driver")], scale="raw")
     grid = CentredGrid.of(schema)
     one, two = (grid.round(np.array([*city, 1, 1], float)[:, None]) for city in ([1, 0, 0], [0, 1, 0]))
     found, stated = moves(one, two, order).max(), grid.reach(promise("attribute", order), order)
     assert found == pytest.approx(stated, rel=1e-12)
-    assert found > second_moment.attribute(grid.half, order)
+    assert found > moment_bounds.attribute(grid.half, order)
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_coarsened_matrices_move_by_a_little_more_and_that_is_stated(order):
     """The same move of one row, among other rows that shift where its sums fall between the coarse steps."""
-    schema = Schema([Real(f"c{j}", -1, 1, weight=w) for j, w in enumerate((1, 1, 0.97, 0.97))])
+    schema = Schema([Real(f"c{j}", -1, 1, weight=w) for j, w in enumerate((1, 1, 0.97, 0.97))], scale="raw")
     moment = SecondMoment.prepare(schema, promise("box", order), order)
     assert moment.shift > 0
     h, rng = moment.grid.half.astype(float), np.random.default_rng(6)
@@ -154,7 +154,7 @@ def triangle_of(matrix, kind=np.int64):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("low", [-5.0, 0.5])
 def test_a_row_norm_clip_bounds_the_second_moment(norm, order, low):
-    schema = Schema([Real(f"c{i}", low, 5, weight=1 + i) for i in range(5)], norm=norm, norm_bound=2.0)
+    schema = Schema([Real(f"c{i}", low, 5, weight=1 + i) for i in range(5)], norm=norm, norm_bound=2.0, scale="raw")
     grid, rng = CentredGrid.of(schema), np.random.default_rng(2)
     one, two = (rng.choice([-9.0, 9.0, 0.0, 0.1, np.inf], (5, 30_000), p=[0.1, 0.1, 0.5, 0.2, 0.1]) for _ in range(2))
     one, two = grid.round(one), grid.round(two)
@@ -169,7 +169,7 @@ def test_a_row_norm_clip_bounds_the_second_moment(norm, order, low):
 
 def test_rounding_under_a_norm_clip_shortens_no_row_on_average():
     """Numbers cut towards 0 would move sums in proportion to the number of rows, beyond every error bar."""
-    schema = Schema([Real(f"c{i}", -1, 1) for i in range(4)], norm="l2", norm_bound=1.0)
+    schema = Schema([Real(f"c{i}", -1, 1) for i in range(4)], norm="l2", norm_bound=1.0, scale="raw")
     rows = np.random.default_rng(3).uniform(-0.5, 0.5, (4, 200_000))
     grid = CentredGrid.of(schema)
     moved = np.abs(grid.round(rows)) - np.abs(rows) / grid.step
@@ -190,7 +190,7 @@ def test_small_changes_that_rounding_lengthens_stay_within_what_is_stated(kind, 
 
 
 def test_an_l1_clip_is_attained_by_two_rows_along_two_axes():
-    schema = Schema([Real("a", -5, 5), Real("b", -5, 5)], norm="l1", norm_bound=2.0)
+    schema = Schema([Real("a", -5, 5), Real("b", -5, 5)], norm="l1", norm_bound=2.0, scale="raw")
     grid = CentredGrid.of(schema)
     found = moves(*(grid.round(np.array(x, float)[:, None]) for x in ((5, 0), (0, 5))), 1).max()
     assert found == pytest.approx(grid.reach(promise("box", 1), 1), rel=2e-3)
@@ -325,7 +325,7 @@ def audit(moment, level, pair, *, delta=0.0, runs=1200):
     return lower_bound(*scores, delta=delta, confidence=1 - 1e-6).refutes(1.5)
 
 
-UNEVEN = Schema([Real("wide", -1, 1), Real("narrow", -0.1, 0.1)])  # one entry makes nearly all of a move
+UNEVEN = Schema([Real("wide", -1, 1), Real("narrow", -0.1, 0.1)], scale="raw")  # one entry makes nearly all of a move
 WORST = {
     "box": ([[0.2, 1.0], [0.05, 0.1]], [[0.2, 0.0], [0.05, 0.0]]),
     "attribute": ([[0.2, 1.0], [0.05, 0.1]], [[0.2, -0.05], [0.05, 0.1]]),
@@ -374,7 +374,7 @@ def test_noise_differs_between_contents_and_repeats_for_a_retry():
 
 def test_anything_becomes_integers_within_the_half_ranges():
     block = np.array([[np.nan, np.inf, -np.inf, 1e308, -1e308]] * 6)
-    for schema in (MIXED, Schema(MIXED.columns, norm="l2", norm_bound=1.0)):
+    for schema in (MIXED, Schema(MIXED.columns, norm="l2", norm_bound=1.0, scale="raw")):
         grid = CentredGrid.of(schema)
         rounded = grid.round(block)
         assert (np.abs(rounded) <= grid.half[:, None]).all()
@@ -389,7 +389,7 @@ def test_the_half_ranges_hold_even_if_the_schema_did_not_clip(monkeypatch):
 
 
 def test_columns_too_narrow_to_matter_are_left_out():
-    schema = Schema([Real("a", 0, 1), Real("b", 0, 1, weight=1e-7)])
+    schema = Schema([Real("a", 0, 1), Real("b", 0, 1, weight=1e-7)], scale="raw")
     grid = CentredGrid.of(schema)
     assert grid.half.tolist() == [2**BITS, 0]
     assert grid.reach(promise("attribute", 1), 1) == 2.0 ** (2 * BITS)
@@ -398,7 +398,7 @@ def test_columns_too_narrow_to_matter_are_left_out():
 @pytest.mark.parametrize("bound", [1e-200, 1e200])
 def test_clips_that_no_grid_can_hold_are_refused(bound):
     with pytest.raises(ParameterError, match="positive and finite"):
-        CentredGrid.of(Schema([Real("a", 0, 1)], norm="l2", norm_bound=bound))
+        CentredGrid.of(Schema([Real("a", 0, 1)], norm="l2", norm_bound=bound, scale="raw"))
 
 
 @pytest.mark.parametrize("level", [1e-20, 1e20])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from sfumato.mechanisms import second_moment
+from sfumato.mechanisms import moment_bounds
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.mechanisms.sketch import Sketch, effective_change
@@ -17,6 +17,7 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Words
 from sfumato.tables.columns import Real
 from sfumato.tables.schema import Schema
+from support.groups import chosen
 from support.twins import secret_of
 
 LONG = [(7,), (3, 5), (2048, 1000, 3), (2047, 2047, 1), (*[2048] * 40,), (2, 2, 3), (5, 5, 1)]
@@ -47,11 +48,11 @@ def test_the_move_in_a_box_is_rounded_up(half, anchor):
     gap = [x + c / (len(h) + 1) for x in h] if anchor else h
     first = sum(b * (sum(h) + x + c) for b, x in zip(gap, h, strict=True))
     first -= (sum(gap) ** 2 + sum(b**2 for b in gap)) / 2
-    assert covered(second_moment.box(array, 1, anchor), first)
+    assert covered(moment_bounds.box(array, 1, anchor), first)
     entries = sum(x**4 for x in h) + 2 * sum((2 * x * y) ** 2 for x, y in itertools.combinations(h, 2))
     entries += 2 * sum((2 * x * c) ** 2 for x in h)
     second = min(mp.sqrt(entries), mp.sqrt(2) * (sum(x**2 for x in h) + c**2))
-    assert covered(second_moment.box(array, 2, anchor), second)
+    assert covered(moment_bounds.box(array, 2, anchor), second)
 
 
 @pytest.mark.parametrize("half", [(3,), (3, 5), (2, 2, 3), (5, 5, 1, 1)], ids=str)
@@ -60,7 +61,7 @@ def test_what_an_anchor_adds_is_rounded_up(half):
     p, total, squares = len(half), sum(half), sum(h * h for h in half)
     for anchor in range(1, 200):
         exact = Fraction(total**2 + squares, 2) + anchor * total + Fraction(anchor**2 * p, 2 * (p + 1))
-        found = Fraction(second_moment.box(np.array(half), 1, anchor))
+        found = Fraction(moment_bounds.box(np.array(half), 1, anchor))
         assert exact <= found <= exact * (1 + Fraction(1, 2**42))
 
 
@@ -69,11 +70,11 @@ def test_what_an_anchor_adds_is_rounded_up(half):
 def test_the_move_of_a_row_that_comes_is_rounded_up(lengths, anchor):
     """A row of these norms, by its squares: the triangle's l1 norm, or its Frobenius norm; and the anchor's part."""
     one, two, c = mp.mpf(lengths[0]), mp.mpf(lengths[1]), mp.mpf(anchor)
-    assert covered(second_moment.arrival(lengths, 1, anchor, centred=False), (one**2 + two**2) / 2 + c**2)
-    assert covered(second_moment.arrival(lengths, 2, anchor, centred=False), mp.sqrt(two**4 + c**4))
+    assert covered(moment_bounds.arrival(lengths, 1, anchor, centred=False), (one**2 + two**2) / 2 + c**2)
+    assert covered(moment_bounds.arrival(lengths, 2, anchor, centred=False), mp.sqrt(two**4 + c**4))
     whole = ((one + c) ** 2 + two**2 + c**2) / 2
-    assert covered(second_moment.arrival(lengths, 1, anchor, centred=True), whole)
-    assert covered(second_moment.arrival(lengths, 2, anchor, centred=True), two**2 + c**2)
+    assert covered(moment_bounds.arrival(lengths, 1, anchor, centred=True), whole)
+    assert covered(moment_bounds.arrival(lengths, 2, anchor, centred=True), two**2 + c**2)
 
 
 @pytest.mark.parametrize("half", LONG, ids=lambda h: str(h[:4]))
@@ -85,8 +86,8 @@ def test_the_move_of_one_value_is_the_largest_and_rounded_up(half, anchor):
         first = max(first, *(b * (2 * h - b + others) for b in range(2 * h + 1)))
         inside = [(3 * h + s * mp.sqrt(h**2 - 4 * squares)) / 2 for s in (-1, 1)] if h**2 >= 4 * squares else []
         second = max(second, *(b**2 * ((2 * h - b) ** 2 + 2 * squares) for b in (mp.mpf(2 * h), *inside) if b <= 2 * h))
-    assert second_moment.attribute(np.array(half), 1, anchor=anchor) == first
-    assert covered(second_moment.attribute(np.array(half), 2, anchor=anchor), mp.sqrt(second))
+    assert moment_bounds.attribute(np.array(half), 1, anchor=anchor) == first
+    assert covered(moment_bounds.attribute(np.array(half), 2, anchor=anchor), mp.sqrt(second))
 
 
 @pytest.mark.parametrize("half", [(2, 2, 3), (5, 5, 1), (4, 4, 4, 4), (9, 9, 30), (3, 3)])
@@ -95,20 +96,20 @@ def test_the_move_of_a_category_is_the_largest_and_rounded_up(half, anchor):
     h, others = half[0], sum(half[2:]) + anchor
     steps = range(2 * h + 1)
     first = max(others * (b + c) + 3 * h * (b + c) - (b * b + c * c + b * c) for b in steps for c in steps)
-    assert first <= second_moment.two_columns(np.array(half), 0, 1, anchor) <= first + 1
+    assert first <= moment_bounds.two_columns(np.array(half), 0, 1, anchor) <= first + 1
     squares = sum(x**2 for x in half[2:]) + anchor**2
     second = 4 * h * mp.sqrt(squares if squares >= h**2 else squares + h**2)
-    assert covered(second_moment.two_columns(np.array(half), 0, 2, anchor), second)
-    assert second_moment.attribute(np.array(half), 1, ((0, 2),), anchor) >= first
-    alone = second_moment.attribute(np.array(half), 1, (), anchor)
-    assert second_moment.attribute(np.array(half), 1, ((0, 1),), anchor) == alone
+    assert covered(moment_bounds.two_columns(np.array(half), 0, 2, anchor), second)
+    assert moment_bounds.attribute(np.array(half), 1, chosen((0, 2)), anchor) >= first
+    alone = moment_bounds.attribute(np.array(half), 1, (), anchor)
+    assert moment_bounds.attribute(np.array(half), 1, chosen((0, 1)), anchor) == alone
 
 
 @pytest.mark.parametrize("moved", [0.1, 0.6, 0.7, 1.0, 1.3, 1.5, 2.0])
 def test_the_move_within_balls_is_rounded_up(moved):
     longest, r = mp.mpf(700.3), min(mp.mpf(moved * 700.3), mp.sqrt(2) * mp.mpf(700.3))
     ends = r * (2 * longest - r), r * mp.sqrt(2 * longest**2 - r**2 / 2)
-    assert covered(second_moment.length_ball(700.3, moved * 700.3), max(ends))
+    assert covered(moment_bounds.length_ball(700.3, moved * 700.3), max(ends))
 
 
 @pytest.mark.parametrize("half", [(3, 5), (2048, 1000, 3), (*[2048] * 9,)], ids=str)
@@ -119,14 +120,14 @@ def test_the_move_within_balls_of_l1_is_rounded_up(half, largest, moved):
     width, top, r = sum(half), mp.mpf(largest), mp.mpf(moved)
     full = min(r * (2 * width - r) if r <= width else mp.mpf(width) ** 2, 2 * top * r, 2 * top**2)
     diagonal = min(2 * max(half) * r, mp.mpf(sum(x**2 for x in half)), 2 * top**2)
-    assert covered(second_moment.sum_ball(np.array(half), largest, moved), (full + diagonal) / 2)
+    assert covered(moment_bounds.sum_ball(np.array(half), largest, moved), (full + diagonal) / 2)
 
 
 # ---- the grid's own bounds -------------------------------------------------------------------------------------------
 
-CLIPPED = Schema(Schema.reals(5, low=-1, high=1).columns, norm="l2", norm_bound=0.9)
-MANHATTAN = Schema(Schema.reals(5, low=-1, high=1).columns, norm="l1", norm_bound=0.9)
-OPEN = Schema([Real("a", 0, 3), Real("b", -1, 1), Real("c", 5, 5.5)])
+CLIPPED = Schema(Schema.reals(5, low=-1, high=1).columns, norm="l2", norm_bound=0.9, scale="raw")
+MANHATTAN = Schema(Schema.reals(5, low=-1, high=1).columns, norm="l1", norm_bound=0.9, scale="raw")
+OPEN = Schema([Real("a", 0, 3), Real("b", -1, 1), Real("c", 5, 5.5)], scale="raw")
 
 
 def columns_of(grid):
@@ -175,9 +176,9 @@ def test_changes_within_a_ball_reach_as_far_as_the_proof_says(order, centred, ki
         if kind == "l1":
             half = np.append(grid.half, anchor)
             truth = min(
-                truth, mp.mpf(second_moment.sum_ball(half, grid.longest(1) + anchor, float(steps + moving * more)))
+                truth, mp.mpf(moment_bounds.sum_ball(half, grid.longest(1) + anchor, float(steps + moving * more)))
             )
-    truth = min(truth, mp.mpf(second_moment.box(grid.half, order, anchor)))
+    truth = min(truth, mp.mpf(moment_bounds.box(grid.half, order, anchor)))
     assert truth * (1 - mp.mpf(2) ** -50) <= found <= truth * (1 + mp.mpf(2) ** -36)
 
 

@@ -34,7 +34,8 @@ CHANGES = {
     "l2": {"unit": "record", "change": Change.l2(0.7)},
 }
 MIXED = Schema(
-    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)]
+    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)],
+    scale="raw",
 )
 
 
@@ -99,7 +100,7 @@ def test_several_rows_of_one_person_add_up():
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_row_norm_clip_bounds_any_two_rows(norm, noise):
-    schema = Schema([Real(f"c{i}", -5, 5, weight=1 + i) for i in range(5)], norm=norm, norm_bound=2.0)
+    schema = Schema([Real(f"c{i}", -5, 5, weight=1 + i) for i in range(5)], norm=norm, norm_bound=2.0, scale="raw")
     sketch = prepare("gaussian", noise, "box", schema)
     assert effective_change(schema, sketch.guarantee) == Change(norm, 4.0)
     rng = np.random.default_rng(2)
@@ -212,7 +213,7 @@ def test_every_record_of_a_block_gets_noise_of_its_own(noise, monkeypatch):
 
 
 def test_a_forgotten_factor_two_of_a_category_is_caught(monkeypatch):
-    schema = Schema([Category("city", ["Bern", "Basel"])])
+    schema = Schema([Category("city", ["Bern", "Basel"])], scale="raw")
 
     def audit():
         sketch = prepare("identity", "laplace", "attribute", schema, epsilon=1.5)
@@ -353,7 +354,7 @@ def test_what_a_sketch_cannot_promise_is_refused(recipe, promise, named):
 
 
 def test_a_clip_by_row_norm_needs_the_record_as_unit():
-    schema = Schema([Real("a", 0, 1), Real("b", 0, 1)], norm="l2", norm_bound=1.0)
+    schema = Schema([Real("a", 0, 1), Real("b", 0, 1)], norm="l2", norm_bound=1.0, scale="raw")
     with pytest.raises(ParameterError, match="unit='record'"):
         _ = prepare("gaussian", "laplace", "attribute", schema).sensitivity
     with pytest.raises(ParameterError, match="l1 norm"):

@@ -12,6 +12,7 @@ from sfumato.numerics.lattice import InputGrid, coarsen, coarsened_sensitivity, 
 from sfumato.numerics.spectral_norm import norm_bound
 from sfumato.privacy.guarantee import Change
 from sfumato.projection.projection import Projection
+from support.groups import chosen
 
 FAMILIES = ["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
 RANGES = np.array([1.0, 3.0, 0.5, 2.0, 1.0, 1.0, 7.0])
@@ -209,7 +210,7 @@ def test_a_category_moves_two_columns(family, order):
         lattice = make(family, seed=seed).on_lattice(np.ones(7))
         moves = extreme_changes(Change.attribute(), 7, 2.0**20, lattice.step, categories)
         moved = np.linalg.norm(moves @ dense(lattice.entries), order, axis=1).max()
-        stated = lattice.sensitivity(Change.attribute(), order, categories=categories)
+        stated = lattice.sensitivity(Change.attribute(), order, groups=chosen(*categories))
         assert moved <= stated
         assert moved == pytest.approx(stated, rel=1e-9) or stated == pytest.approx(
             lattice.sensitivity(Change.attribute(), order), rel=1e-9
@@ -229,7 +230,7 @@ def test_a_record_with_categories_is_covered(order, k):
     rows = np.array([sum(parts) for parts in itertools.product(*states)])
     moves = 2.0**20 * (rows[:, None] - rows[None]).reshape(-1, 7)
     moved = np.linalg.norm(moves @ lattice.entries, order, axis=1).max()
-    stated = lattice.sensitivity(Change.box(), order, categories=categories)
+    stated = lattice.sensitivity(Change.box(), order, groups=chosen(*categories))
     assert moved <= stated <= lattice.sensitivity(Change.box(), order) * (1 + 1e-9)
     if order == 1 and k == 4:
         assert moved == stated

@@ -13,6 +13,7 @@ from sfumato.numerics.spectral_norm import norm_bound
 from sfumato.privacy.guarantee import Change
 from sfumato.projection import lattice_projection
 from sfumato.projection.projection import Given, Projection
+from support.groups import chosen
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -58,10 +59,10 @@ def test_rows_of_a_category_are_compared_in_pairs(order):
 
 def test_the_reach_of_a_box_moves_from_one_category_to_another_or_to_none():
     image, alone = np.array([[2.0, -3.0], [-1.0, -4.0], [-5.0, -6.0]]), np.array([True, False, False])
-    assert lattice_projection._reach(image, alone, ((1, 3),)).tolist() == [2 + 0 + 5, 3 + 0 + 6]
-    assert lattice_projection._reach(-image, alone, ((1, 3),)).tolist() == [2 + 5 - 0, 3 + 6 - 0]
+    assert lattice_projection._reach(image, alone, chosen((1, 3))).tolist() == [2 + 0 + 5, 3 + 0 + 6]
+    assert lattice_projection._reach(-image, alone, chosen((1, 3))).tolist() == [2 + 5 - 0, 3 + 6 - 0]
     mixed = np.array([[0.0], [2.0], [-5.0]])
-    assert lattice_projection._reach(mixed, alone, ((1, 3),)).tolist() == [7.0]
+    assert lattice_projection._reach(mixed, alone, chosen((1, 3))).tolist() == [7.0]
 
 
 def test_as_many_places_as_columns_are_sparse_enough():
@@ -84,7 +85,7 @@ def test_records_of_many_wide_categories_stay_within_the_bound_by_length(order):
     lattice = Projection(family="gaussian", dim_in=24, dim_out=20, seed=5).on_lattice(3.0)
     signs = np.random.default_rng(1).choice([-1.0, 1.0], (500, 12))
     moved = np.stack([signs, -signs], axis=2).reshape(500, 24) @ lattice.entries * 2.0**lattice.input_bits
-    stated = lattice.sensitivity(Change.box(), order, categories=runs)
+    stated = lattice.sensitivity(Change.box(), order, groups=chosen(*runs))
     assert np.linalg.norm(moved, order, axis=1).max() <= stated
     by_column = sum(np.linalg.norm(lattice.entries[a] - lattice.entries[b - 1], order) for a, b in runs)
     assert stated <= by_column * 2.0**lattice.input_bits * (1 + 1e-9)
@@ -127,4 +128,4 @@ def test_a_value_that_comes_from_no_category_moves_a_whole_row(order):
     """Two equal rows are no distance apart, but a cell that is in neither moves by all of one."""
     lattice = Given(np.ones((2, 20))).on_lattice(1.0, input_bits=20, projection_bits=21)
     moved = np.linalg.norm(lattice.entries[0], order) * 2.0**20
-    assert moved <= lattice.sensitivity(Change.box(), order, categories=((0, 2),)) <= moved * (1 + 1e-9)
+    assert moved <= lattice.sensitivity(Change.box(), order, groups=chosen((0, 2))) <= moved * (1 + 1e-9)

@@ -12,7 +12,9 @@ from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
 
 WAYS = ["twice", "once", "never"]
-SCHEMA = Schema([Real("a", -3, 5), Real("b", 0, 1e6, weight=1e-5), Category("c", ["x", "y", "z"]), Real("d", -1, 1)])
+SCHEMA = Schema(
+    [Real("a", -3, 5), Real("b", 0, 1e6, weight=1e-5), Category("c", ["x", "y", "z"]), Real("d", -1, 1)], scale="raw"
+)
 
 
 def wild_block(rng, rows=400):
@@ -56,7 +58,7 @@ def test_normalised_rows_have_length_one_and_their_own_direction(way):
 
 
 def test_rows_that_keep_their_lengths_are_divided_by_the_radius():
-    schema = Schema(SCHEMA.columns, norm="l2", norm_bound=4.0)
+    schema = Schema(SCHEMA.columns, norm="l2", norm_bound=4.0, scale="raw")
     frame = Frame.of(schema, "never")
     block = np.zeros((6, 2))
     block[0], block[5] = [1.0, 5.0], [0.5, 1.0]
@@ -143,6 +145,6 @@ def test_means_are_brought_into_the_ball():
 
 def test_clips_in_the_l1_norm_and_absurd_bounds_are_refused():
     with pytest.raises(ParameterError, match="Euclidean"):
-        Frame.of(Schema(SCHEMA.columns, norm="l1", norm_bound=1.0), "twice")
+        Frame.of(Schema(SCHEMA.columns, norm="l1", norm_bound=1.0, scale="raw"), "twice")
     with pytest.raises(ParameterError, match="bounds times weights"):
-        Frame.of(Schema([Real("x", 0, 1e300)]), "twice")
+        Frame.of(Schema([Real("x", 0, 1e300)], scale="raw"), "twice")

@@ -127,7 +127,7 @@ def test_intervals_hold_all_eigenvalues_at_once_and_single_ones_do_not(noise, ce
 
 # ---- rounding -------------------------------------------------------------------------------------------------------
 
-PEOPLE = Schema([Real("age", 0, 120), Real("share", 0, 1, weight=120.0)])
+PEOPLE = Schema([Real("age", 0, 120), Real("share", 0, 1, weight=120.0)], scale="raw")
 
 
 def views_of_many_records():
@@ -204,7 +204,7 @@ def test_regressions_are_near_least_squares_with_errors_that_cover(noise, neighb
 
 
 def test_regressions_are_in_the_columns_own_units():
-    schema = Schema([Real("a", 0, 100, weight=0.01), Real("b", 0, 10, weight=0.2)])
+    schema = Schema([Real("a", 0, 100, weight=0.01), Real("b", 0, 10, weight=0.2)], scale="raw")
     a = np.random.default_rng(2).uniform(0, 100, 50_000)
     table = np.column_stack([a, 2 + 0.05 * a])
     promise = Guarantee(epsilon=1.0, delta=1e-6)

@@ -23,7 +23,8 @@ from sfumato.tables.schema import Schema
 
 ROWS = 157
 PEOPLE = Schema(
-    [Real("age", 0, 100), Real("income", 0, 10, weight=2.0), Flag("smoker"), Category("city", ["Bern", "Basel"])]
+    [Real("age", 0, 100), Real("income", 0, 10, weight=2.0), Flag("smoker"), Category("city", ["Bern", "Basel"])],
+    scale="bounds",
 )
 ANSWERS = Schema([Flag("smoker"), Flag("driver"), Category("city", ["Bern", "Basel", "Genf"], missing="Bern")])
 FLAGS = Schema([Flag(f"f{i}") for i in range(12)])

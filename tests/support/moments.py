@@ -8,7 +8,8 @@ from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 
 MIXED = Schema(
-    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)]
+    [Real("age", 0, 120, weight=0.01), Flag("smoker"), Category("city", ["Bern", "Basel", "Biel"]), Real("x", -1, 1)],
+    scale="raw",
 )
 
 

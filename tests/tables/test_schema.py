@@ -27,7 +27,8 @@ PEOPLE = Schema(
         Flag("smoker"),
         Category("city", ["Bern", "Basel", "Zürich"], weight=0.5),
         Real("height", -1.5, 2.5, missing=1.0),
-    ]
+    ],
+    scale="raw",
 )
 
 # ---- what is refused ------------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ def test_columns_are_values_and_numbers_become_plain():
     assert type(Real("a", 0, 1).low) is float
     assert Category("a", ["x"]).values == ("x",)
     assert type(Category("a", [np.int64(3)]).values[0]) is int
-    assert hash(PEOPLE) == hash(Schema(tuple(PEOPLE.columns)))
+    assert hash(PEOPLE) == hash(Schema(tuple(PEOPLE.columns), scale="raw"))
     with pytest.raises(AttributeError):
         Real("a", 0, 1).low = 3
 
@@ -120,7 +121,7 @@ def test_the_encoding_lays_columns_out_in_order():
     assert e.high.tolist() == [120, 1, 1, 1, 1, 2.5]
     assert e.weights.tolist() == [2, 1, 0.5, 0.5, 0.5, 1]
     assert e.ranges.tolist() == [240, 1, 0.5, 0.5, 0.5, 4]
-    assert (e.categories, e.flags, e.dim) == (((2, 5),), (1,), 6)
+    assert ([(g.start, g.stop, g.most) for g in e.groups], e.flags, e.dim) == ([(2, 5, 1)], (1,), 6)
     assert all(a.dtype == np.float64 for a in (e.low, e.high, e.weights, e.ranges))
     assert PEOPLE.id_column == Id("person")
     assert [c.name for c in PEOPLE.data_columns] == ["age", "smoker", "city", "height"]
@@ -131,7 +132,7 @@ def test_a_plain_matrix_has_plain_names():
     assert schema.encoding.names == ("c0", "c1", "c2")
     assert schema.encoding.ranges.tolist() == [16, 16, 16]
     assert schema.id_column is None
-    assert schema.encoding.categories == schema.encoding.flags == ()
+    assert schema.encoding.groups == schema.encoding.flags == ()
 
 
 # ---- on disk --------------------------------------------------------------------------------------------------------
@@ -187,6 +188,7 @@ def test_files_are_read_as_written(tmp_path):
 def test_the_form_of_the_design_is_read():
     text = """
     bounds_from_data = true
+    scale = "raw"
     [clip]
     norm = "l2"
     bound = 1.0
@@ -202,7 +204,7 @@ def test_the_form_of_the_design_is_read():
     kind = "category"
     values = ["Bern", 3]
     """
-    expected = Schema([Real("age", 0, 120, 0), Category("city", ["Bern", 3])], "l2", 1, bounds_from_data=True)
+    expected = Schema([Real("age", 0, 120, 0), Category("city", ["Bern", 3])], "l2", 1, True, "raw")
     assert Schema.from_toml(text) == expected
 
 
@@ -236,7 +238,7 @@ COLUMN = '[[columns]]\nname = "age"\nkind = "real"\n'
         (COLUMN + "low = 0\nhihg = 3\n", "unknown key 'hihg' in column 'age' of kind real"),
         (COLUMN + "low = 0\nhigh = 3\nvalues = [1]\n", "unknown key 'values' in column 'age' of kind real"),
         (COLUMN + 'low = "x"\nhigh = 3\n', "low of column 'age' must be a finite number"),
-        ('[[columns]]\nname = "age"\nkind = "number"\n', "kind of column 'age' must be one of real, flag"),
+        ('[[columns]]\nname = "age"\nkind = "number"\n', "kind of column 'age' must be one of real, integer"),
         ('[[columns]]\nname = "age"\n', "kind of column 'age'"),
         ('[[columns]]\nname = "age"\nkind = ["real"]\n', "kind of column 'age'"),
         ('[[columns]]\nkind = "flag"\n', "column number 1 has no name"),
