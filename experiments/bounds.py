@@ -118,7 +118,7 @@ def _cut_errors(case: graphs.Case, sets: Floats, rows: int, luck: tuple[Setting,
         release(case.edges, schema=None, mechanism=recipe, guarantee=promise, secret=next(secrets))
         for _ in range(repeats)
     )
-    return np.array([np.abs(one.cuts(sets).value - truths) for one in made])
+    return np.array([np.abs(one.cuts(sets).uncut - truths) for one in made])
 
 
 def covariances(setting: Setting) -> Iterator[Part]:

@@ -221,7 +221,7 @@ def scores(case: Case, epsilons: tuple[float, ...], repeats: int, secrets: Itera
     for epsilon in epsilons:
         for name, answer in MECHANISMS.items():
             made = [e for e in (answer(case, every, epsilon, next(secrets)) for _ in range(repeats)) if e is not None]
-            errors = np.array([np.abs(e.value / cuts - 1) for e in made])
+            errors = np.array([np.abs(e.uncut / cuts - 1) for e in made])
             held = np.array([(e.interval()[0] <= cuts) & (cuts <= e.interval()[1]) for e in made])
             for kind, end in zip(asked, ends, strict=True):
                 some = slice(end - len(asked[kind]), end)

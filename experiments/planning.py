@@ -152,7 +152,7 @@ def baselines(setting: Setting) -> Iterator[list[str | int | float | Measured]]:
         found = release(
             bits, schema=schema, mechanism=option.mechanism, guarantee=option.guarantee, secret=next(secrets)
         )
-        error = np.asarray(found.distances(np.arange(0, rows, 2), np.arange(1, rows, 2)).value) - differing
+        error = np.asarray(found.distances(np.arange(0, rows, 2), np.arange(1, rows, 2)).uncut) - differing
         compared = ratio(option.standard_error(made.distance), root_mean_square(error))
         yield [columns, "attribute", epsilon, str(differing), "randomized response", compared]
     for unit, noise in itertools.product(("attribute", "l2 ball"), ("laplace", "gaussian")):

@@ -103,7 +103,7 @@ def measured(bits: Bits, made: Any, rng: np.random.Generator) -> tuple[float, fl
         hits.append(np.mean(true[query][made.nearest(int(query), NEIGHBOURS).indices] <= worst))
     first = rng.integers(0, USERS, 4000)
     second = (first + rng.integers(1, USERS, 4000)) % USERS
-    error = np.asarray(made.distances(first, second).value) - true[first, second]
+    error = np.asarray(made.distances(first, second).uncut) - true[first, second]
     return float(np.mean(hits)), float(np.sqrt(np.mean(error**2)))
 
 

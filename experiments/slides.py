@@ -81,7 +81,7 @@ def sketched(case: graphs.Case, sets: Floats, secret: Secret) -> Floats:
 def _cuts(case: graphs.Case, sets: Floats, recipe: EdgeResponse | GraphSketch, secret: Secret) -> Floats:
     promise = Guarantee(epsilon=EPSILON, delta=DELTA, unit="edge")
     made = release(case.edges, schema=None, mechanism=recipe, guarantee=promise, secret=secret)
-    return np.asarray(made.cuts(sets).value)
+    return np.asarray(made.cuts(sets).uncut)
 
 
 WAYS = {

@@ -56,6 +56,32 @@ def test_every_kind_is_released_shown_and_asked(kind, options, says, capsys):
 
 
 @pytest.mark.usefixtures("flags")
+def test_estimates_are_printed_within_the_bounds_and_with_their_unit(capsys):
+    """Six flags are at most 6 apart, squared; at this epsilon the uncut estimates are thousands."""
+    run("release sketch flags.parquet --schema flags.toml --epsilon 0.1 --unit attribute --dimension 4 --out r", capsys)
+    unit, whole = "squared distance in the columns' own units", []
+    for first in range(0, 40, 2):
+        facts = json.loads(run(f"estimate distance r {first} {first + 1} --json", capsys))
+        assert 0 <= facts["low"] <= facts["high"] <= 6
+        assert facts["value"] == min(max(load("r").distance(first, first + 1).uncut, 0), 6)
+        assert facts["unit"] == unit
+        printed = run(f"estimate distance r {first} {first + 1}", capsys)
+        assert f"\nUnit: {unit}.\n" in printed
+        whole.append("No information" in printed)
+        assert whole[-1] == (facts["low"] == 0 and facts["high"] == 6)
+    assert any(whole)  # each but with probability 1/20
+    near = json.loads(run("estimate nearest r 0 --k 3 --level 0.5 --json", capsys))
+    assert near["unit"] == unit
+    assert "all records" in near["covers"]
+    own = load("r").nearest(0, 3).distances
+    assert [line["high"] for line in near["nearest"]] == own.interval(0.5)[1].tolist()
+    assert [line["squared_distance"] for line in near["nearest"]] == own.value.tolist()
+    printed = run("estimate nearest r 0 --k 3", capsys)
+    assert f"squared distance {own.value[0]:.6g} (95%: {own.interval()[0][0]:.6g} to " in printed
+    assert f"\nUnit: {unit}.\n" in printed
+
+
+@pytest.mark.usefixtures("flags")
 def test_a_sketch_without_a_dimension_is_planned_and_the_plan_is_printed(capsys):
     printed = run(f"release sketch flags.parquet --schema flags.toml {PROMISE} --distance 1.5 --out r", capsys)
     assert printed.startswith("distances at distance 1.5")
@@ -94,9 +120,11 @@ def test_a_covariance_is_released_and_asked(options, capsys):
     assert ("80 records" in run("show c", capsys)) == ("add-remove" not in options)
     about = "the mean" if "centred" in options else "the middle of the bounds"
     assert run("estimate variance c f1 f2=-0.5", capsys).startswith(f"Variance about {about}: ")
-    assert run("estimate components c 2", capsys).count("variance ") == 2
-    assert f"Variances about {about}, " in run("estimate components c 2", capsys)
-    assert len(json.loads(run("estimate components c 2 --json", capsys))["components"]) == 2
+    assert run("estimate components c 2", capsys).count(": variance ") == 3
+    assert f"Unit: variance about {about} in the columns' own units." in run("estimate components c 2", capsys)
+    facts = json.loads(run("estimate components c 2 --json", capsys))
+    assert len(facts["components"]) == 2
+    assert facts["unit"] == f"variance about {about} in the columns' own units"
     assert main(["estimate", "variance", "c", "f1=x"]) == 2
     assert main(["estimate", "variance", "c", "nothing"]) == 2
 

@@ -73,7 +73,7 @@ def predicted(kind, release):
 
 @pytest.mark.parametrize("kind", RECIPES)
 def test_cuts_are_unbiased_with_the_predicted_variance(kind, many):
-    errors = np.array([r.cuts(SETS).value for r in many[kind]]) - CUTS
+    errors = np.array([r.cuts(SETS).uncut for r in many[kind]]) - CUTS
     variance = predicted(kind, many[kind][0])
     for error, expected in zip(errors.T, variance, strict=True):
         assert agrees(error, 0.0)

@@ -13,6 +13,7 @@ from scipy import sparse, stats
 from sfumato.errors import ParameterError
 from sfumato.estimation import sketches
 from sfumato.intervals import inner_products, squared_lengths
+from sfumato.intervals.estimate import Quantity
 from sfumato.intervals.moments import _FAMILIES, Geometry, NoiseLaw, SketchLaw
 from sfumato.intervals.pair_law import Gram
 from sfumato.intervals.squared_lengths import LengthLaw
@@ -463,7 +464,8 @@ def test_a_sparse_image_lost_in_the_noise_bounds_no_distance_at_levels_beyond_a_
     assert np.isfinite(
         sketches.squared_norm(lost, SketchLaw(law.noise, Geometry("gaussian", 90, 32))).interval(0.99)[1]
     )
-    assert sketches.hamming(lost, 0 * lost, law, flags=7).interval(0.99)[1] == 7
+    seven = Quantity("flags", 0.0, 7.0)
+    assert sketches.squared_distance(lost, 0 * lost, law).of(seven).interval(0.99)[1] == 7
 
 
 @pytest.mark.parametrize("pairs", [150, 2000])
@@ -541,7 +543,7 @@ def test_a_single_column_bounds_inner_products_without_their_sign():
 def test_single_rows_give_floats_and_many_give_arrays():
     law = SketchLaw(NoiseLaw("laplace", 1.0), Geometry("gaussian", 9, 3))
     a, b = np.arange(3.0), np.ones(3)
-    for name in ("squared_distance", "inner_product", "cosine", "jaccard", "hamming"):
+    for name in ("squared_distance", "inner_product", "cosine", "jaccard"):
         question = getattr(sketches, name)
         one, many = question(a, b, law), question(a[None], b[None], law)
         numbers = (one.value, one.standard_error, *one.interval())
@@ -573,15 +575,6 @@ def test_intervals_widen_with_level_noise_and_the_number_of_answers():
     widths = [high - low for low, high in (found.interval(0.5), found.interval(), found.interval(simultaneous=True))]
     assert (widths[0] < widths[1]).all()
     assert (widths[1] < widths[2]).all()
-
-
-def test_hamming_distances_are_cut_to_the_number_of_flags():
-    law = SketchLaw(NoiseLaw("gaussian", 1.0), Geometry("rademacher", 12, 8))
-    a, b = np.full(8, 9.0), np.zeros(8)
-    found = sketches.hamming(a, b, law)
-    assert found.value == 8 * 81 - 16
-    assert found.interval() == (12, 12)
-    assert sketches.hamming(a, b, law, flags=5).interval() == (5, 5)
 
 
 def test_angles_of_rows_lost_in_the_noise_are_unknown():

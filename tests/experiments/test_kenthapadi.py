@@ -135,7 +135,7 @@ def test_simulated_responses_err_as_releases_do():
     schema = Schema([Flag(f"f{i}") for i in range(columns)])
     promise = Guarantee(epsilon=1.0, unit="attribute")
     made = release(bits, schema=schema, mechanism=RandomizedResponse(), guarantee=promise, secret=Secret.for_testing(1))
-    actual = Measured.of((made.distances(np.arange(0, rows, 2), np.arange(1, rows, 2)).value - differing) ** 2)
+    actual = Measured.of((made.distances(np.arange(0, rows, 2), np.arange(1, rows, 2)).uncut - differing) ** 2)
     found = alternatives.responded(columns, differing, 1.0, 20_000, np.random.default_rng(2))
     assert near(found, math.sqrt(alternatives.response_variance(columns, 1.0)))
     assert abs(actual.value - found.value**2) < 4 * actual.error

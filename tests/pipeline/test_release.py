@@ -527,7 +527,7 @@ def test_countsketch_with_laplace_has_the_small_variance():
         made = release(
             data, schema=schema, mechanism=Sketch(dimension=20, seed=i), guarantee=promise, secret=Secret.for_testing(i)
         )
-        values.append(float(made.distance(0, 1).value))
+        values.append(float(made.distance(0, 1).uncut))
     assert abs(np.mean(values) - 16) < 5 * np.sqrt(46 / 600)
     assert 36 < np.var(values) < 56
 
@@ -549,7 +549,7 @@ def test_public_rows_are_clipped_as_the_private_ones_were():
         data, schema=schema, mechanism=Sketch(), guarantee=Guarantee(epsilon=1000.0), secret=Secret.for_testing(1)
     )
     assert np.allclose(made.transform(data[:1]), np.sqrt(0.5), atol=1e-3)
-    assert abs(made.distances_to([0], data[:1]).value[0]) < 0.1
+    assert abs(made.distances_to([0], data[:1]).uncut[0]) < 0.1
 
 
 def test_a_ball_larger_than_the_bounds_costs_no_more_than_they_do():

@@ -166,7 +166,7 @@ def test_neighbours_are_those_of_the_published_numbers():
         row[record] = np.inf
         found = made.nearest(record, 7)
         assert found.indices.tolist() == np.argsort(row)[:7].tolist()
-        assert found.distances.value.tolist() == np.sort(row)[:7].tolist()
+        assert found.distances.uncut.tolist() == np.sort(row)[:7].tolist()
 
 
 def test_flags_count_their_differences():

@@ -426,6 +426,18 @@ def test_what_an_attacker_can_reach_is_rounded_up():
 # ---- errors ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [
+        ("sketch", "squared distance in the columns\u2019 own units times their weights"),
+        ("responses", "squared distance in the columns\u2019 own units"),
+        ("covariance", "variance about the mean in the columns\u2019 own units times their weights"),
+    ],
+)
+def test_the_unit_of_errors_is_said(kind, unit):
+    assert f"Unit: {unit}" in Seen(page(made(kind))).said.replace("'", "\u2019")
+
+
 @pytest.mark.parametrize("kind", ["sketch", "fresh sketch", "components", "distances"])
 def test_the_plotted_curve_is_that_of_the_releases_own_error_bars(kind):
     found, plot = made(kind), error_plots.plot(made(kind))

@@ -13,6 +13,7 @@ from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.randomness.secret import Secret
 from sfumato.report.numbers import number
 from sfumato.studio import explore_screen, form_fields
 from sfumato.studio.folder import Folder
@@ -47,6 +48,7 @@ def test_every_kind_says_what_it_can_be_asked_and_answers_by_default(kind):
         told = explore_screen.answer(made(kind), question["name"], {})
         assert told["sentence"]
         assert told["covers"] or "no error bars" in told["note"]
+        assert bool(told["unit"]) == bool(told["covers"])
         assert len(told["shown"]) == len(told["rows"]) >= 1
         assert all(len(row) == len(told["head"]) for row in told["rows"])
         json.dumps({k: v for k, v in told.items() if k != "picture"})
@@ -64,6 +66,17 @@ def test_answers_about_records_are_the_releases_own(kind):
     assert [int(row[0]) for row in near["rows"]] == found.nearest(5, 4).indices.tolist()
     np.testing.assert_array_equal([row[1] for row in near["rows"]], found.nearest(5, 4).distances.value)
     np.testing.assert_array_equal([row[4] for row in near["rows"]], found.nearest(5, 4).distances.interval(0.95)[1])
+
+
+def test_an_interval_that_excludes_nothing_is_said_to():
+    flags = Schema([Flag("f"), Flag("g")])
+    promise = Guarantee(epsilon=0.01, unit="attribute")
+    recipe, secret = Sketch(dimension=2, seed=1), Secret.for_testing(1)
+    lost = release(np.zeros((9, 2)), schema=flags, mechanism=recipe, guarantee=promise, secret=secret)
+    told = explore_screen.answer(lost, "distance", {})
+    assert told["rows"][0][3:] == [0.0, 2.0]
+    assert told["note"].startswith("No information")
+    assert "No information" not in explore_screen.answer(made("responses"), "distance", {})["note"]
 
 
 @pytest.mark.parametrize("kind", ["sketch", "components", "responses", "distances"])
@@ -243,6 +256,7 @@ def test_the_page_lists_releases_and_answers_questions(folder):
     assert page.text.count("<form") == 3
     assert number(made("sketch").distance(3, 17).value) in asked.text
     assert 'value="17"' in asked.text
+    assert "Unit: squared distance in the columns&#39; own units times their weights." in asked.text
     assert "style=" not in asked.text
     assert "<svg" in groups.text
     assert "Principal components" in other.text

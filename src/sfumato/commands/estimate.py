@@ -47,6 +47,7 @@ def _add_between_records(questions: Any) -> None:
     add_folder(nearest)
     nearest.add_argument("record", type=int, metavar="RECORD", help="Number of a record, from 0.")
     nearest.add_argument("--k", type=int, default=10, metavar="N", help="Number of neighbours (default 10).")
+    add_level(nearest, "all records together")
     text = "Cluster the records by k-means and show the sizes of the clusters."
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
     add_folder(cluster)
@@ -90,7 +91,15 @@ def _bar(options: Any, name: str, found: Any) -> None:
     facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
     text = f"{name}: {facts['value']:.6g} +- {facts['standard_error']:.3g}"
     text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
-    tell(options, facts | {"covers": found.covers}, f"{text}\nError sources: {found.covers}.")
+    lines = [text, *_hidden(found, low, high), f"Unit: {found.unit}.", f"Error sources: {found.covers}."]
+    tell(options, facts | {"unit": found.unit, "covers": found.covers}, "\n".join(lines))
+
+
+def _hidden(found: Any, low: Any, high: Any) -> list[str]:
+    """Say so where the interval of an estimate excludes nothing."""
+    from sfumato.intervals.estimate import HIDDEN
+
+    return [HIDDEN] if found.quantity.filled_by(low, high) else []
 
 
 def _variance(options: Any) -> None:
@@ -112,7 +121,7 @@ def _components(options: Any) -> None:
     lows, highs = found.variances.interval(options.level)
     about = release_components.__self__.about
     facts: list[dict[str, Any]] = []
-    lines = [f"Variances about {about}, in the schema's weighted units. Intervals are simultaneous."]
+    lines = [f"Unit: {found.variances.unit}. Intervals are simultaneous."]
     for i, value in enumerate(found.variances.value):
         weights = dict(zip(names, map(float, found.vectors[:, i]), strict=True))
         facts.append({"variance": float(value), "low": float(lows[i]), "high": float(highs[i]), "weights": weights})
@@ -120,7 +129,8 @@ def _components(options: Any) -> None:
         lean = ", ".join(f"{untrusted.line(name)} {weights[name]:+.2f}" for name in largest)
         bar = f"{value:.6g} ({options.level:.0%}: {lows[i]:.6g} to {highs[i]:.6g})"
         lines.append(f"Component {i + 1}: variance {bar}, along {lean}")
-    tell(options, {"about": about, "components": facts}, "\n".join(lines))
+    said = {"about": about, "unit": found.variances.unit}
+    tell(options, said | {"components": facts}, "\n".join(lines))
 
 
 def _cut(options: Any) -> None:
@@ -133,9 +143,16 @@ def _distance(options: Any) -> None:
 
 def _nearest(options: Any) -> None:
     found = _ask(options, "nearest")(options.record, options.k)
-    pairs = [(int(i), float(d)) for i, d in zip(found.indices, found.distances.value, strict=True)]
-    text = "\n".join(f"{i:10}   squared distance {d:.6g}" for i, d in pairs)
-    tell(options, {"nearest": [{"record": i, "squared_distance": d} for i, d in pairs]}, text)
+    squared, columns = found.distances, ("record", "squared_distance", "low", "high")
+    numbers = [part.tolist() for part in (found.indices, squared.value, *squared.interval(options.level))]
+    facts = [dict(zip(columns, row, strict=True)) for row in zip(*numbers, strict=True)]
+    lines = [
+        f"{record:10}   squared distance {value:.6g} ({options.level:.0%}: {low:.6g} to {high:.6g})"
+        for record, value, low, high in zip(*numbers, strict=True)
+    ]
+    lines += _hidden(squared, *numbers[2:])
+    lines += [f"Unit: {squared.unit}.", f"Error sources: {squared.covers}."]
+    tell(options, {"nearest": facts, "unit": squared.unit, "covers": squared.covers}, "\n".join(lines))
 
 
 def _cluster(options: Any) -> None:

@@ -17,9 +17,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from sfumato import check
 from sfumato.intervals import cosines, inner_products, squared_lengths
-from sfumato.intervals.estimate import Bounds, Ends, Estimate, in_step, plain
+from sfumato.intervals.estimate import Ends, Estimate, Quantity, in_step, plain
 from sfumato.intervals.moments import SketchLaw
 from sfumato.intervals.pair_law import Gram
 from sfumato.intervals.squared_lengths import LengthLaw, Seen
@@ -27,10 +26,12 @@ from sfumato.numerics.types import Floats
 
 Triple: TypeAlias = tuple[Floats, Floats, Floats]
 
+_ANY = Quantity()  # of no unit and any size
+
 # ---- lengths --------------------------------------------------------------------------------------------------------
 
 
-def squared_distance(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
+def squared_distance(a: ArrayLike, b: ArrayLike, law: SketchLaw, quantity: Quantity = _ANY) -> Estimate:
     """Squared distances ||x - y||^2 between original rows, from sketched rows ``a`` and ``b``, pairwise in step.
 
     Guarantee: post-processing of a release; costs no privacy.
@@ -39,41 +40,24 @@ def squared_distance(a: ArrayLike, b: ArrayLike, law: SketchLaw) -> Estimate:
     Reference: Kenthapadi et al. 2013, Algorithm 2 and Theorem 2; Laplace term corrected (``distance_variance``).
     """
     one, two = _rows(law, a=a, b=b)
-    return squared_length(one - two, law, 2)
+    return squared_length(one - two, law, 2, quantity)
 
 
-def squared_distance_to_public(z: ArrayLike, q_projected: ArrayLike, law: SketchLaw) -> Estimate:
+def squared_distance_to_public(
+    z: ArrayLike, q_projected: ArrayLike, law: SketchLaw, quantity: Quantity = _ANY
+) -> Estimate:
     """Squared distances between original rows, sketched as ``z``, and public rows q, given as qP without noise.
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased over noise and projection; the error covers both.
     """
     one, two = _rows(law, z=z, q_projected=q_projected)
-    return squared_length(one - two, law, 1)
+    return squared_length(one - two, law, 1, quantity)
 
 
-def squared_norm(a: ArrayLike, law: SketchLaw) -> Estimate:
+def squared_norm(a: ArrayLike, law: SketchLaw, quantity: Quantity = _ANY) -> Estimate:
     """Squared norms of original rows from a sketch: free post-processing, unbiased over noise and projection."""
-    return squared_length(_rows(law, a=a)[0], law, 1)
-
-
-def hamming(a: ArrayLike, b: ArrayLike, law: SketchLaw, flags: int | None = None) -> Estimate:
-    """How many flags differ between original rows of zeros and ones, from a sketch.
-
-    How many of ``flags`` flags: all columns by default.
-
-    The squared distance, which for such rows is the number of differences. The value stays unbiased; the interval is
-    cut to [0, flags].
-    """
-    most = law.geometry.dim_in if flags is None else flags
-    check.whole(1, flags=most)
-    squared = squared_distance(a, b, law)
-    return replace(squared, bounds=partial(_cut, bounds=squared.bounds, most=most))
-
-
-def _cut(tail: float, bounds: Bounds, most: float) -> Ends:
-    low, high = bounds(tail)
-    return np.minimum(low, most), np.minimum(high, most)
+    return squared_length(_rows(law, a=a)[0], law, 1, quantity)
 
 
 def _rows(law: SketchLaw, **named: ArrayLike) -> list[Floats]:
@@ -82,13 +66,16 @@ def _rows(law: SketchLaw, **named: ArrayLike) -> list[Floats]:
     return in_step(arrays, law.geometry.dim_out, "released numbers", "sketch")
 
 
-def squared_length(image: Floats, law: SketchLaw, copies: int) -> Estimate:
-    """Squared length behind noisy images vP + e of a sketch, e holding ``copies`` draws of noise in each entry."""
+def squared_length(image: Floats, law: SketchLaw, copies: int, quantity: Quantity = _ANY) -> Estimate:
+    """Squared length behind noisy images vP + e of a sketch, e holding ``copies`` draws of noise in each entry.
+
+    The standard error is that at the estimate, cut to what the ``quantity`` can be.
+    """
     seen, length = Seen.of(image), LengthLaw(law, copies)
     value = seen.squares - length.bias
-    error = np.sqrt(law.length_variance(np.maximum(value, 0.0), copies))
+    error = np.sqrt(law.length_variance(np.maximum(quantity.cut(value), 0.0), copies))
     bounds = partial(squared_lengths.bounds, seen=seen, law=length)
-    return Estimate(plain(value), plain(error), law.geometry.covers, bounds)
+    return Estimate(plain(value), plain(error), law.geometry.covers, bounds, quantity)
 
 
 # ---- angles ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, plain
+from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, Quantity, plain
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.bisection import bisected
 from sfumato.numerics.types import Floats
@@ -46,7 +46,7 @@ def counted(value: ArrayLike, laplace_scale: float, most: float = 2.0**53) -> Es
     seen = np.asarray(value, np.float64)
     errors = np.full(seen.shape, error if most > 0 else 0.0)
     bounds = partial(_whole_belt, value=seen, noise=noise, most=np.full(seen.shape, float(most)))
-    return Estimate(plain(seen), plain(errors), NOISE_ONLY, bounds)
+    return Estimate(plain(seen), plain(errors), NOISE_ONLY, bounds, Quantity("records"))
 
 
 def _whole_belt(tail: float, value: Floats, noise: NoiseLaw, most: Floats) -> Ends:

@@ -1,8 +1,9 @@
 """An estimate with its standard error and its intervals: what every question to a release is answered with."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats
 
+HIDDEN = "No information: the noise is so large that the interval is the whole range that the bounds allow."
 NOISE_ONLY = "noise only"  # what makes an estimate err, where nothing else is random
 _DETECTED = 1.96  # standard errors of 0 above which a quantity is distinguishable from 0
 
@@ -20,18 +22,69 @@ Bounds: TypeAlias = Callable[[float], Ends]  # from the probability left out on 
 
 
 @dataclass(frozen=True, slots=True)
+class Quantity:
+    """What is estimated: its ``unit`` in words, and the range from ``low`` to ``high`` that the truth cannot leave.
+
+    The range follows from what is public (bounds of columns, numbers of vertices), never from data.
+    """
+
+    unit: str = ""
+    low: Number = -math.inf
+    high: Number = math.inf
+
+    def cut(self, values: Number) -> Floats:
+        """Values moved to the nearest that the quantity can have; nan stays nan."""
+        return np.asarray(np.clip(np.asarray(values, np.float64), self.low, self.high))
+
+    def filled_by(self, low: Number, high: Number) -> bool:
+        """Whether intervals are all the whole range, so that they exclude nothing."""
+        return bool(np.all(np.less_equal(low, self.low)) and np.all(np.greater_equal(high, self.high)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """An estimate with its standard error: floats, or arrays of equal shape for many at once.
 
-    ``value``          may leave the range of the quantity (a negative squared distance) when the noise is larger.
-    ``standard_error`` the standard deviation of the estimate, with the estimate itself plugged in.
+    ``uncut``          the estimate as it is computed. Noise can take it out of the range of the quantity: a squared
+                       distance below 0, or above what the bounds of the columns allow. Where an estimator is unbiased,
+                       this number is: take averages and sums of it, not of ``value``.
+    ``standard_error`` the standard deviation of ``uncut``, with the estimate itself plugged in.
     ``covers``         the sources of the error, in plain words.
+    ``quantity``       what is estimated: its unit and its range.
     """
 
-    value: Number
+    uncut: Number
     standard_error: Number
     covers: str
-    bounds: Bounds = field(repr=False, compare=False)
+    bounds: Bounds = field(compare=False)
+    quantity: Quantity = Quantity()
+
+    def __repr__(self) -> str:
+        said = f"value={self.value!r}, standard_error={self.standard_error!r}"
+        return f"{type(self).__name__}({said}, unit={self.unit!r}, covers={self.covers!r})"
+
+    @property
+    def value(self) -> Number:
+        """The estimate, cut to the range of the quantity.
+
+        Never farther from the truth than ``uncut``, because the truth is within the range. Not unbiased where the range
+        is near: cutting moves the average of many values inwards.
+        """
+        return plain(self.quantity.cut(self.uncut))
+
+    @property
+    def unit(self) -> str:
+        """The unit of value, error and interval, in words."""
+        return self.quantity.unit
+
+    @property
+    def limits(self) -> tuple[Number, Number]:
+        """The least and the largest number that the truth can be; infinite where nothing public bounds it."""
+        return self.quantity.low, self.quantity.high
+
+    def of(self, quantity: Quantity) -> Self:
+        """The same as an estimate of a quantity, whose unit it states and whose range cuts its value and intervals."""
+        return replace(self, quantity=quantity)
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Number, Number]:
         """(low, high) that hold the truth with probability ``level``, cut to the range of the quantity.
@@ -40,13 +93,18 @@ class Estimate:
         dependence between them, such as the projection they share). For lengths the law of the estimate is computed
         (``squared_lengths``): 95% intervals cover 95% for differences spread over many columns. That module says what
         they cannot know: a sparse projection of rows that differ in a few columns makes them cautious, and at
-        simultaneous levels leaves the upper end open (infinite) where nothing stands out of the noise.
+        simultaneous levels leaves the upper end at the limit of the range where nothing stands out of the noise.
+
+        The truth is within the range, so cutting loses no coverage. An interval that lies outside of the range
+        altogether becomes the nearest end of the range, low = high. That is one of the intervals that miss the truth
+        (unless the truth is this end), which happens with probability 1 - ``level`` at most. It does not say that the
+        truth is known exactly.
         """
         if not 0 < level < 1:
             raise check.fail("level", level, "strictly between 0 and 1")
-        count = max(np.size(self.value), 1) if simultaneous else 1
+        count = max(np.size(self.uncut), 1) if simultaneous else 1
         low, high = self.bounds((1 - level) / (2 * count))
-        return plain(low), plain(high)
+        return plain(self.quantity.cut(low)), plain(self.quantity.cut(high))
 
 
 def plain(values: Number) -> Number:

@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import RANDOMNESS, Facts
 from sfumato.fileformat.reader import digest
 from sfumato.intervals import additive_noise
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.guarantee import Guarantee
@@ -158,4 +158,4 @@ def _estimate(answered: Answered, most: float) -> Estimate:
         low, high = np.clip([value - margin, value + margin], 0.0, most if most < 2.0**53 else math.inf)
         return np.asarray(low), np.asarray(high)
 
-    return Estimate(value, math.nan, _KNOWN, bounds)
+    return Estimate(value, math.nan, _KNOWN, bounds, Quantity("records"))

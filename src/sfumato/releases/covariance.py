@@ -8,25 +8,27 @@ to the grid may have done as well (docs/mathematics.md, section 11). Nothing her
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sfumato import check, untrusted
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
-from sfumato.estimation import covariances, linear_models
+from sfumato.estimation import covariances, linear_models, quantities
 from sfumato.estimation.covariances import Noisy, Sketched, View
 from sfumato.estimation.linear_models import PrincipalComponents, Regression
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import CovarianceFacts, CovarianceManifest
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
 from sfumato.projection.moment_grid import MomentGrid
 from sfumato.releases.release import Release
 
 Direction = str | Mapping[str, float] | Sequence[float] | Floats
+
+_SLOPES = Quantity("target per unit of the feature, in the columns' own units")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -128,11 +130,13 @@ class CovarianceRelease(Release):
     def variance(self, direction: Direction) -> Estimate:
         """The variance of the records along a direction: a column's name, weights of a few columns, or a vector."""
         vector = self._vector(direction)
-        return self.view.variance(vector, self._most * float(vector @ vector))
+        most = self._most * float(vector @ vector)
+        return self.view.variance(vector, most).of(self._variance(most))
 
     def principal_components(self, k: int) -> PrincipalComponents:
         """The k directions of largest variance, with intervals for all eigenvalues at once."""
-        return linear_models.principal_components(self.view, k, self._most)
+        found = linear_models.principal_components(self.view, k, self._most)
+        return replace(found, variances=found.variances.of(self._variance(self._most)))
 
     def regression(self, features: Sequence[str], target: str, *, ridge: float = 0.0) -> Regression:
         """Least squares of one encoded column on others, in the columns' own units, from the noisy covariance.
@@ -155,7 +159,7 @@ class CovarianceRelease(Release):
         if not (self._mechanism["noise"] == "sketch" and self._mechanism["centred"]):
             centre = self.centre() / weights
             intercept = float(centre[aim] - centre[places] @ np.atleast_1d(found.value))
-        return Regression(tuple(features), target, found, intercept)
+        return Regression(tuple(features), target, found.of(_SLOPES), intercept)
 
     def to_sklearn(self, k: int | None = None) -> Any:
         """A fitted ``sklearn.decomposition.PCA`` of the repaired covariance, for encoded rows in weighted units.
@@ -183,6 +187,10 @@ class CovarianceRelease(Release):
     def _most(self) -> float:
         """The most that a variance along a direction of length 1 can be."""
         return float(self._mechanism["longest"]) ** 2
+
+    def _variance(self, most: float) -> Quantity:
+        """Variances of the records along a direction: at most this, by the bounds."""
+        return Quantity(quantities.unit(self.schema, f"variance about {self.about}"), 0.0, most)
 
     def _place(self, name: str) -> int:
         if name not in self.names:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimation import distance_matrix, neighbours
+from sfumato.estimation import distance_matrix, neighbours, quantities
 from sfumato.estimation.neighbours import Clusters
 from sfumato.fileformat.manifest import NoiseManifest
 from sfumato.intervals import additive_noise
@@ -71,7 +71,7 @@ class DistancesRelease(Release):
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ, pairwise in step; for schemas of flags of weight 1."""
         self._check_flags()
-        return self.distances(first, second)
+        return self.distances(first, second).of(quantities.differing_flags(self.schema))
 
     def error_at(self, squared: ArrayLike) -> Floats:
         """The standard error of an estimated squared distance, which is the same at all of them."""
@@ -129,6 +129,5 @@ class DistancesRelease(Release):
         seen = self.values[
             np.where(same, 0, distance_matrix.place(a, np.where(same, (b + 1) % self.rows, b), self.rows))
         ]
-        return additive_noise.located(
-            seen, self.noise, np.where(same, 0.0, distance_matrix.widest_squared(self.schema))
-        )
+        apart = quantities.squared_distance(self.schema)
+        return additive_noise.located(seen, self.noise, np.where(same, 0.0, apart.high)).of(apart)

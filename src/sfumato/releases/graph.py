@@ -13,10 +13,10 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimation import cuts
+from sfumato.estimation import cuts, quantities
 from sfumato.estimation.cuts import PairNoise
 from sfumato.fileformat.manifest import GraphSketchManifest
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Release
 from sfumato.tables.schema import Schema
@@ -57,7 +57,8 @@ class GraphRelease(Release, ABC):
             raise ParameterError(
                 f"x must hold {self.vertices} numbers below {_LARGEST:g} in size, one for each vertex, or rows of them"
             )
-        return self._form(vectors)
+        most, _ = cuts.powers(_centred(vectors))
+        return self._form(vectors).of(Quantity(f"{self._counts} times squared differences", 0.0, most))
 
     def cut(self, vertices: Index) -> Estimate:
         """The weight of all edges between these vertices and the others.
@@ -65,11 +66,11 @@ class GraphRelease(Release, ABC):
         Randomized answers about a graph without weights estimate the number of these pairs whose weight is at least
         1/2, and so does whatever else is asked of them (``PairsRelease.thresholded``).
         """
-        return self._form(self._indicator(vertices))
+        return self._cut(self._indicator(vertices))
 
     def cuts(self, indicators: Any) -> Estimate:
         """Many cuts at once: one row for each, 1 or True for the vertices on one side; dense or sparse."""
-        return self._form(self._indicators(indicators))
+        return self._cut(self._indicators(indicators))
 
     def conductance(self, vertices: Index) -> Estimate:
         """The cut over the smaller of the two sides' volumes (sums of degrees), in [0, 1].
@@ -78,15 +79,24 @@ class GraphRelease(Release, ABC):
         sketch the means over its rows are taken as normal: simulated, 95% bars cover 94% to 95% from 119 rows on, but
         only 90% at 30 rows and 88% at 10.
         """
-        return self._conductance(self._indicator(vertices))
+        return self._conductance(self._indicator(vertices)).of(quantities.CONDUCTANCE)
 
     def conductances(self, indicators: Any) -> Estimate:
         """Many conductances at once, as for ``cuts``."""
-        return self._conductance(self._indicators(indicators))
+        return self._conductance(self._indicators(indicators)).of(quantities.CONDUCTANCE)
 
     @abstractmethod
     def error_at(self, cut: ArrayLike, side: ArrayLike) -> Floats:
         """The standard error of an estimated cut that truly has this weight and so many vertices on one side."""
+
+    @property
+    def _counts(self) -> str:
+        """What cuts add up."""
+        return "edge weight"
+
+    def _cut(self, sets: Floats) -> Estimate:
+        side = sets.sum(axis=-1)
+        return self._form(sets).of(Quantity(self._counts, 0.0, side * (self.vertices - side)))
 
     def _indicator(self, vertices: Index) -> Floats:
         x = np.zeros(self.vertices)
@@ -193,6 +203,10 @@ class PairsRelease(GraphRelease):
         """Whether what is estimated is pairs of weight at least 1/2, each counting as 1, and not weights."""
         return self.manifest["kind"] == "graph-responses" and not self.noise.rounded
 
+    @property
+    def _counts(self) -> str:
+        return "edges" if self.thresholded else "edge weight"
+
     def weights(self, part: slice = slice(None)) -> Floats:
         """Unbiased estimates of the pairs' weights, or of whether they are at least 1/2, in the order of the file."""
         numbers = self.columns[0, part].astype(np.float64)
@@ -233,7 +247,7 @@ class PairsRelease(GraphRelease):
         inside = sides[0] <= sides[1]
         volume, size = np.where(inside, *sides), np.where(inside, size, n - size)
         crossing, within = size * (n - size), size * (size - 1) / 2  # pairs that count once in the volume, and twice
-        cut = np.asarray(self._form(sets).value)
+        cut = np.asarray(self._form(sets).uncut)
         once, twice = self._summed(cut, crossing), self._summed((volume - cut) / 2, within)
         law = self.noise.quantile(4 / np.maximum(crossing, 4.0))
         return cuts.ratio(cut, volume, (once, once, once + 4 * twice), self.noise.covers, law)

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimation import neighbours, response_law, responses
+from sfumato.estimation import neighbours, quantities, response_law, responses
 from sfumato.estimation.neighbours import Clusters
 from sfumato.estimation.response_law import Questionnaire
 from sfumato.fileformat.manifest import ResponsesManifest
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
 from sfumato.tables.columns import Category
@@ -74,11 +74,11 @@ class ResponsesRelease(Release):
     def distance(self, i: int, j: int) -> Estimate:
         """Squared distance between two records."""
         (a,), (b,) = self._answers(i, j)
-        return responses.squared_distance(a, b, self.questionnaire)
+        return responses.squared_distance(a, b, self.questionnaire).of(self._apart)
 
     def distances(self, first: Index, second: Index) -> Estimate:
         """Squared distances between records, pairwise in step."""
-        return responses.squared_distance(*self._answers(first, second), self.questionnaire)
+        return responses.squared_distance(*self._answers(first, second), self.questionnaire).of(self._apart)
 
     def distances_to(self, records: Index, public_rows: Any) -> Estimate:
         """Squared distances of records to public rows, in step; one public row serves for all."""
@@ -88,25 +88,27 @@ class ResponsesRelease(Release):
             raise ParameterError(
                 f"records and public_rows must have the same length, got {len(mine)} and {len(theirs)}"
             )
-        return responses.squared_distance_to_public(mine, theirs, self.questionnaire)
+        return responses.squared_distance_to_public(mine, theirs, self.questionnaire).of(self._apart)
 
     def norm(self, records: Index) -> Estimate:
         """Squared lengths of records."""
-        return responses.squared_norm(self._rows(records), self.questionnaire)
+        found = responses.squared_norm(self._rows(records), self.questionnaire)
+        return found.of(quantities.squared_norm(self.schema))
 
     def inner_product(self, first: Index, second: Index) -> Estimate:
         """Inner products of records, pairwise in step; for a record with itself use ``norm``."""
-        return responses.inner_product(*self._answers(first, second), self.questionnaire)
+        found = responses.inner_product(*self._answers(first, second), self.questionnaire)
+        return found.of(quantities.inner_product(self.schema))
 
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ; for schemas of flags of weight 1."""
         self._check_flags()
-        return self.distances(first, second)
+        return self.distances(first, second).of(quantities.differing_flags(self.schema))
 
     def jaccard(self, first: Index, second: Index) -> Estimate:
         """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
         self._check_flags()
-        return responses.jaccard(*self._answers(first, second), self.questionnaire)
+        return responses.jaccard(*self._answers(first, second), self.questionnaire).of(quantities.JACCARD)
 
     def error_at(self, squared: ArrayLike) -> Floats:
         """The standard error of an estimated squared distance where this is the true one and columns differ alike."""
@@ -131,6 +133,11 @@ class ResponsesRelease(Release):
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means of the unbiased encoded rows."""
         return neighbours.cluster(self.array(), clusters, np.random.default_rng(seed))
+
+    @property
+    def _apart(self) -> Quantity:
+        """Squared distances between records, as the schema bounds them."""
+        return quantities.squared_distance(self.schema)
 
     def _answers(self, first: Index, second: Index) -> tuple[Codes, Codes]:
         a, b = self._pairs(first, second)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimation import neighbours, sketches
+from sfumato.estimation import neighbours, quantities, sketches
 from sfumato.estimation.neighbours import Clusters
 from sfumato.fileformat.manifest import SketchManifest
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
@@ -71,12 +71,12 @@ class SketchRelease(Release):
     def distance(self, i: int, j: int) -> Estimate:
         """Squared distance between two records."""
         (a,), (b,) = self._rows(i), self._rows(j)
-        return sketches.squared_distance(a, b, self.law)
+        return sketches.squared_distance(a, b, self.law, self._apart)
 
     def distances(self, first: Index, second: Index) -> Estimate:
         """Squared distances between records, pairwise in step."""
         a, b = self._images(first, second)
-        return sketches.squared_distance(a, b, self.law)
+        return sketches.squared_distance(a, b, self.law, self._apart)
 
     def distances_to(self, records: Index, public_rows: Any) -> Estimate:
         """Squared distances of records to public rows, in step; one public row serves for all."""
@@ -86,7 +86,7 @@ class SketchRelease(Release):
             raise ParameterError(
                 f"records and public_rows must have the same length, got {len(mine)} and {len(theirs)}"
             )
-        return sketches.squared_distance_to_public(mine, theirs, self.law)
+        return sketches.squared_distance_to_public(mine, theirs, self.law, self._apart)
 
     def attribute_distance(self, records: Index, attributes: Mapping[str, float]) -> Estimate:
         """Squared distance of records to a public vector given by a few encoded columns; all others are 0.
@@ -102,35 +102,36 @@ class SketchRelease(Release):
             vector[encoding.names.index(name)] = value * encoding.weights[encoding.names.index(name)]
         mine = self._rows(records)
         theirs = np.broadcast_to(self._project(vector), mine.shape)
-        return sketches.squared_distance_to_public(mine, theirs, self.law)
+        apart = quantities.squared_distance_to(self.schema, vector[:, 0])
+        return sketches.squared_distance_to_public(mine, theirs, self.law, apart)
 
     def inner_product(self, first: Index, second: Index) -> Estimate:
         """Inner products of records, pairwise in step; a record with itself has bias, so use ``norm`` there."""
         a, b = self._images(first, second)
-        return sketches.inner_product(a, b, self.law)
+        return sketches.inner_product(a, b, self.law).of(quantities.inner_product(self.schema, whole=self._whole))
 
     def norm(self, records: Index) -> Estimate:
         """Squared lengths of records."""
-        return sketches.squared_norm(self._rows(records), self.law)
+        return sketches.squared_norm(self._rows(records), self.law, quantities.squared_norm(self.schema))
 
     def cosine(self, first: Index, second: Index) -> Estimate:
         """Cosine similarities of records, pairwise in step."""
         a, b = self._images(first, second)
-        return sketches.cosine(a, b, self.law)
+        return sketches.cosine(a, b, self.law).of(quantities.COSINE)
 
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ; for schemas of flags of weight 1."""
         self._check_flags()
         self._check_whole()
         a, b = self._images(first, second)
-        return sketches.hamming(a, b, self.law)
+        return sketches.squared_distance(a, b, self.law, quantities.differing_flags(self.schema))
 
     def jaccard(self, first: Index, second: Index) -> Estimate:
         """Jaccard similarities of the sets of flags that are true; for schemas of flags of weight 1."""
         self._check_flags()
         self._check_whole()
         a, b = self._images(first, second)
-        return sketches.jaccard(a, b, self.law)
+        return sketches.jaccard(a, b, self.law).of(quantities.JACCARD)
 
     def error_at(self, squared: ArrayLike) -> Floats:
         """The standard error of an estimated squared distance where this is the true one."""
@@ -142,7 +143,7 @@ class SketchRelease(Release):
         found = neighbours.nearest(self.array(), rows, k, self.noise).indices
         apart = self.array()[found] - self.array()[rows][:, None]
         found, apart = (found, apart) if np.ndim(record) else (found[0], apart[0])
-        return Nearest.among(self.rows - 1, found, sketches.squared_length(apart, self.law, 2))
+        return Nearest.among(self.rows - 1, found, sketches.squared_length(apart, self.law, 2, self._apart))
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means in the released space."""
@@ -159,6 +160,16 @@ class SketchRelease(Release):
     def _rows(self, records: Index) -> Floats:
         return self.array()[self._check(records)]
 
+    @property
+    def _apart(self) -> Quantity:
+        """Squared distances between records, as the schema bounds them."""
+        return quantities.squared_distance(self.schema)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether lengths are those of whole records, and not of their part within a subspace."""
+        return self.geometry.family != "principal" or self.dimension >= self.geometry.dim_in
+
     def _check_whole(self) -> None:
-        if self.geometry.family == "principal" and self.dimension < self.geometry.dim_in:
+        if not self._whole:
             raise ReleaseError("components show the part of a record within their subspace, so flags cannot be counted")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.estimation import quantities
 from sfumato.estimation.distance_matrix import widest_squared
 from sfumato.intervals import estimate
 from sfumato.numerics.types import Floats
@@ -97,7 +98,7 @@ def _distance_words(release: "AnyRelease") -> list[str]:
         ),
         f"By the declared bounds, no distance is above {number(widest, 3)}"
         + (", so every single distance in this release is indistinguishable from 0." if widest < least else "."),
-        "Distances are in the schema\u2019s weighted units, between records as they were clipped.",
+        f"Unit: {quantities.distance_unit(release.schema)}, between records as they were clipped.",
     ]
     if release.manifest["kind"] in ("sketch", "components"):
         lines.append(f"Error sources: {release.geometry.covers}.")
@@ -232,10 +233,10 @@ def _covariance_words(release: CovarianceRelease) -> list[str]:
         else (f" The number of records is protected: its estimate here is {number(release.records, 4)}.")
     )
     return [
-        f"Variances are about {release.about}, in the schema\u2019s weighted units.{counted}",
+        f"Unit: {release.variance(release.names[0]).unit}.{counted}",
         (
             "Noise pushes eigenvalues apart: where it rivals the gaps between them, the leading ones look larger than "
-            "they are, and the last ones may fall below 0. The intervals allow for that, the standard errors do not."
+            "they are, and the last ones smaller. The intervals allow for that, the standard errors do not."
         ),
         "An error bar covers the noise of the release; nothing else is random. It says nothing about a population.",
     ]

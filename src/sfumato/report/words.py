@@ -348,7 +348,7 @@ def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
     example = kinds.of(manifest).example(manifest)
     if example is None:
         return f"{head}print(release.array().shape, release.sample(1000, 0).array().mean(axis=0))"
-    return f"{head}found = {example}\nprint(found.value, found.standard_error, found.interval(0.95))"
+    return f"{head}found = {example}\nprint(found.value, found.standard_error, found.interval(0.95), found.unit)"
 
 
 def warnings(manifest: Manifest) -> list[str]:

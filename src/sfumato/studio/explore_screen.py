@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.estimation import distance_matrix, neighbours
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import HIDDEN, Estimate
 from sfumato.numerics.types import Floats, Integers
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
@@ -67,12 +67,12 @@ def explored(studio: Studio, request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer on the Explore screen: sentence, table of plain values, what its errors cover, warning and picture."""
+    """An answer on the Explore screen: sentence, table of plain values, the estimates in it, warning and picture."""
 
     sentence: str
     head: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
-    covers: str = ""
+    found: Estimate | None = None  # whose unit and sources of error are stated
     note: str = ""
     picture: Markup | None = None
     named: bool = True  # the first column names its row
@@ -82,8 +82,9 @@ class Reply:
         shares = [self.named and name == _SHARE for name in self.head]
         shown = [[_shown(cell, share=s) for cell, s in zip(row, shares, strict=True)] for row in self.rows]
         facts = {"sentence": self.sentence, "head": list(self.head), "rows": [list(row) for row in self.rows]}
-        said = {"covers": self.covers, "note": self.note, "picture": self.picture, "named": self.named}
-        return facts | {"shown": shown} | said
+        said = {"note": self.note, "picture": self.picture, "named": self.named}
+        unit, covers = ("", "") if self.found is None else (self.found.unit, self.found.covers)
+        return facts | {"shown": shown, "unit": unit, "covers": covers} | said
 
 
 def _shown(cell: str | float, *, share: bool) -> str:
@@ -214,7 +215,7 @@ def _nearest(release: AnyRelease, values: Values) -> Reply:
         "distance.",
         ("record", *_interval(values)),
         rows,
-        found.distances.covers,
+        found.distances,
         "Each estimate is right on average for its pair, but the smallest of many noisy distances look smaller than "
         "they are. The intervals allow for the choice: they are as wide as if asked of all records at once.",
     )
@@ -223,14 +224,15 @@ def _nearest(release: AnyRelease, values: Values) -> Reply:
 def _distance(release: AnyRelease, values: Values) -> Reply:
     found, level = release.distance(values["first"], values["second"]), _level(values)
     row = _bar("squared distance", found, level)
-    told = "It is indistinguishable from 0. " if row[3] <= 0 else ""
+    told = "It is indistinguishable from 0." if row[3] <= 0 else ""
+    told = HIDDEN if found.quantity.filled_by(*row[3:]) else told
     return Reply(
         f"The squared distance of records {_record(release, values['first'])} and {_record(release, values['second'])} "
         f"is about {number(row[1])}; {_between(row, values)}.",
         ("", *_interval(values)),
         (row,),
-        found.covers,
-        f"{told}Distances are in the schema\u2019s weighted units; an estimate below 0 means that the noise is larger.",
+        found,
+        told,
     )
 
 
@@ -260,7 +262,7 @@ def _clusters(release: AnyRelease, values: Values) -> Reply:
         f"The records{left} in {values['clusters']} groups.",
         ("group", "records", _SHARE),
         rows,
-        "",
+        None,
         "Groups have no error bars. Noise moves records between them: two groups stand for something only if they are "
         "much farther apart than the noise, which the report shows.",
         maps.cloud(plane(points, shown), "records in their groups", codes=places, keys=keys),
@@ -298,8 +300,7 @@ def _variance(release: CovarianceRelease, values: Values) -> Reply:
         f"The variance of {what} is about {number(row[1])}; {_between(row, values)}.",
         ("direction", *_interval(values)),
         (row,),
-        found.covers,
-        f"In the schema\u2019s weighted units, about {release.about}.",
+        found,
     )
 
 
@@ -315,7 +316,7 @@ def _components(release: CovarianceRelease, values: Values) -> Reply:
         else (f"Intervals are computed for at most {SIMULATED} columns; release.principal_components gives them.")
     )
     told = f"The {len(rows)} directions of largest variance; all variances add up to {number(found.total_variance)}."
-    return Reply(told, ("mostly", *_interval(values)), rows, found.variances.covers, note)
+    return Reply(told, ("mostly", *_interval(values)), rows, found.variances, note)
 
 
 # ---- synthetic records ----------------------------------------------------------------------------------------------
@@ -358,7 +359,7 @@ def _model(release: SyntheticRelease, values: Values) -> Reply:
         f"{len(rows)} Gaussian{'s' * (len(rows) > 1)} in {release.dimension} dimensions.",
         ("class", _SHARE, "length of the mean", "spread"),
         rows,
-        "",
+        None,
         "The model has no error bars. Lengths are in the space of the synthetic rows; release.model() has all of it.",
     )
 
@@ -393,6 +394,6 @@ def _of_a_set(release: GraphRelease, values: Values, name: str, found: Estimate)
         f"The {name} of {size:,} of {release.vertices:,} vertices is about {number(row[1])}; {_between(row, values)}.",
         ("", *_interval(values)),
         (row,),
-        found.covers,
+        found,
         "Error bars hold for sets that were chosen without looking at this release.",
     )
