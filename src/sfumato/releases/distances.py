@@ -129,5 +129,4 @@ class DistancesRelease(Release):
         seen = self.values[
             np.where(same, 0, distance_matrix.place(a, np.where(same, (b + 1) % self.rows, b), self.rows))
         ]
-        apart = quantities.squared_distance(self.schema)
-        return additive_noise.located(seen, self.noise, np.where(same, 0.0, apart.high)).of(apart)
+        return additive_noise.located(seen, self.noise, np.where(same, 0.0, self._apart.high)).of(self._apart)

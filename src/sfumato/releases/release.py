@@ -2,18 +2,19 @@
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import ParameterError, ReleaseError
+from sfumato.estimation import quantities
 from sfumato.fileformat import kinds, reader, writer
 from sfumato.fileformat.manifest import Manifest
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
 
@@ -63,6 +64,7 @@ class Release:
     columns: NDArray[Any]
     projection: Any = None
     ids: pa.Array | None = None
+    _stated: dict[str, Any] = field(default_factory=dict, init=False, repr=False)  # what the manifest says, read once
 
     def __repr__(self) -> str:
         promise = self.guarantee
@@ -77,7 +79,16 @@ class Release:
     @property
     def schema(self) -> Schema:
         """What the columns were, with their public bounds."""
-        return Schema.from_dict(self.manifest["schema"])
+        if "schema" not in self._stated:
+            self._stated["schema"] = Schema.from_dict(self.manifest["schema"])
+        return cast("Schema", self._stated["schema"])
+
+    @property
+    def _apart(self) -> Quantity:
+        """Squared distances between records, as the schema bounds them."""
+        if "apart" not in self._stated:
+            self._stated["apart"] = quantities.squared_distance(self.schema)
+        return cast("Quantity", self._stated["apart"])
 
     @property
     def rows(self) -> int:

@@ -17,7 +17,7 @@ from sfumato.estimation import neighbours, quantities, response_law, responses
 from sfumato.estimation.neighbours import Clusters
 from sfumato.estimation.response_law import Questionnaire
 from sfumato.fileformat.manifest import ResponsesManifest
-from sfumato.intervals.estimate import Estimate, Quantity
+from sfumato.intervals.estimate import Estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
 from sfumato.tables.columns import Category
@@ -133,11 +133,6 @@ class ResponsesRelease(Release):
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means of the unbiased encoded rows."""
         return neighbours.cluster(self.array(), clusters, np.random.default_rng(seed))
-
-    @property
-    def _apart(self) -> Quantity:
-        """Squared distances between records, as the schema bounds them."""
-        return quantities.squared_distance(self.schema)
 
     def _answers(self, first: Index, second: Index) -> tuple[Codes, Codes]:
         a, b = self._pairs(first, second)

@@ -15,7 +15,7 @@ from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import neighbours, quantities, sketches
 from sfumato.estimation.neighbours import Clusters
 from sfumato.fileformat.manifest import SketchManifest
-from sfumato.intervals.estimate import Estimate, Quantity
+from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
@@ -159,11 +159,6 @@ class SketchRelease(Release):
 
     def _rows(self, records: Index) -> Floats:
         return self.array()[self._check(records)]
-
-    @property
-    def _apart(self) -> Quantity:
-        """Squared distances between records, as the schema bounds them."""
-        return quantities.squared_distance(self.schema)
 
     @property
     def _whole(self) -> bool:
