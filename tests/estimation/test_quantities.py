@@ -76,8 +76,8 @@ def test_columns_of_one_sign_have_no_negative_inner_products():
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_no_row_is_farther_from_a_vector_than_stated(schema):
     rng, rows = np.random.default_rng(2), corners(schema)
-    for scale in (0.1, 1.0, 30.0):
-        vector = rng.normal(0, scale, schema.encoding.dim)
+    vectors = [rng.normal(0, scale, schema.encoding.dim) for scale in (0.1, 1.0, 30.0)]
+    for vector in (*vectors, schema.encoding.weights * schema.encoding.high):
         found = quantities.squared_distance_to(schema, vector)
         assert np.sum((rows - vector) ** 2, axis=1).max() <= found.high * (1 + 1e-12)
     numbers = Schema.reals(3, low=-1, high=2)
