@@ -18,33 +18,49 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import Category, Flag, Integer, Real, Set, Vector
 from sfumato.tables.schema import Schema
 
-MIXED = Schema(
-    [
-        Real("a", -3, 5, weight=0.5),
-        Real("b", 2, 4),
-        Flag("c", weight=2.0),
-        Category("d", ["x", "y", "z"], weight=1.5),
-        Category("e", ["x", "y"]),
-    ]
+COLUMNS = (
+    Real("a", -3, 5, weight=0.5),
+    Real("b", 2, 4),
+    Flag("c", weight=2.0),
+    Category("d", ["x", "y", "z"], weight=1.5),
+    Category("e", ["x", "y"]),
 )
-POSITIVE = Schema([Real("a", 1, 5), Flag("c"), Category("d", ["x", "y", "z"])])
+KEPT = (
+    Integer("a", 2, 9, missing="level"),
+    Category("d", ["x", "y"], missing="level"),
+    Vector("v", 2, -3.0, 4.0, bound=4.5),
+    Set("s", ["p", "q", "r", "t"], most=2),
+)
+MIXED = Schema(COLUMNS, scale="raw")
+POSITIVE = Schema([Real("a", 1, 5), Flag("c"), Category("d", ["x", "y", "z"])], scale="raw")
 CLIPPED = [replace(MIXED, norm=norm, norm_bound=bound) for norm in ("l1", "l2") for bound in (1.0, 3.0, 50.0)]
-SCHEMAS = [MIXED, POSITIVE, replace(POSITIVE, norm="l2", norm_bound=2.0), *CLIPPED]
+UNCLIPPED = [MIXED, POSITIVE, Schema(COLUMNS), Schema(KEPT), Schema(KEPT, scale="raw")]
+SCHEMAS = [*UNCLIPPED, replace(POSITIVE, norm="l2", norm_bound=2.0), *CLIPPED]
+
+
+def ends(column):
+    """The extreme cells of a column, a missing one among them where that is another."""
+    if isinstance(column, Vector):
+        return [list(cell) for cell in itertools.product([column.low, 0.0, column.high], repeat=column.size)]
+    if isinstance(column, Set):
+        return [list(cell) for size in range(column.most + 1) for cell in itertools.combinations(column.values, size)]
+    if isinstance(column, Category):
+        return [*column.values, None]
+    if isinstance(column, Flag):
+        return [False, True]
+    return [column.low, column.high, None]
 
 
 def corners(schema):
-    """Every row whose numbers are at an end of their bounds, with every value of categories and none; as encoded."""
-    ends = [
-        [column.low, column.high] if isinstance(column, Real) else [False, True]
-        if isinstance(column, Flag) else [*column.values, None]
-        for column in schema.data_columns
-    ]  # fmt: skip
-    rows = list(itertools.product(*ends))
-    table = pa.table({c.name: [row[i] for row in rows] for i, c in enumerate(schema.data_columns)})
-    return (schema.clip(schema.encode(table)) * schema.encoding.weights[:, None]).T
+    """Every row of extreme cells, as mechanisms take it, in weighted units."""
+    columns, encoding = schema.data_columns, schema.encoding
+    rows = list(itertools.product(*map(ends, columns)))
+    table = pa.table({c.name: [row[i] for row in rows] for i, c in enumerate(columns)})
+    inside = np.clip(schema.clip(schema.encode(table)), encoding.low[:, None], encoding.high[:, None])
+    return (inside * encoding.weights[:, None]).T
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -61,7 +77,8 @@ def test_no_rows_leave_the_ranges_and_the_worst_attain_them_without_a_clip(schem
     assert inner.low - 1e-9 <= products.min() <= products.max() <= inner.high * (1 + 1e-12)
     assert (apart.low, long.low) == (0.0, 0.0)
     if schema.norm is None:
-        assert squares.max() == pytest.approx(apart.high)
+        bounded = isinstance(schema.columns[-2], Vector)  # no corner is at the bound both ways
+        assert squares.max() == pytest.approx(apart.high) or (bounded and squares.max() > 0.8 * apart.high)
         assert lengths.max() == pytest.approx(long.high)
         assert products.max() == pytest.approx(inner.high)
     assert quantities.inner_product(schema, whole=False).low == -inner.high
@@ -70,7 +87,9 @@ def test_no_rows_leave_the_ranges_and_the_worst_attain_them_without_a_clip(schem
 def test_columns_of_one_sign_have_no_negative_inner_products():
     assert quantities.inner_product(POSITIVE).low == 0
     assert quantities.inner_product(MIXED).low == 0.25 * -15
-    assert quantities.inner_product(CLIPPED[0]).low == -1
+    assert quantities.inner_product(Schema.reals(2, low=-1, high=1)).low == -2
+    ball = replace(Schema.reals(2, low=-1, high=1), norm="l2", norm_bound=0.5)
+    assert (quantities.inner_product(ball).low, quantities.inner_product(ball).high) == (-0.25, 0.25)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -201,3 +220,13 @@ def test_public_rows_outside_of_the_bounds_are_clipped_so_their_distances_are_bo
     found = made.distances_to(np.arange(20), np.full((1, 4), 1e9))
     assert found.limits == (0, widest_squared(schema)) == (0, 4)
     assert found.value == pytest.approx(np.sum((data - 1) ** 2, axis=1), abs=0.01)
+
+
+def test_public_rows_are_clipped_as_the_released_ones_where_bounds_exclude_0():
+    schema = replace(Schema.reals(2, low=2, high=4), norm="l2", norm_bound=3.0)
+    data = np.array([[2.0, 4.0], [4.0, 2.0]])
+    made = release(
+        data, schema=schema, mechanism=Sketch(projection="identity"),
+        guarantee=Guarantee(epsilon=1e6, unit="record"), secret=Secret.for_testing(2),
+    )  # fmt: skip
+    assert made.transform(data) == pytest.approx(made.array(), abs=1e-3)

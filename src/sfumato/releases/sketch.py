@@ -61,7 +61,8 @@ class SketchRelease(Release):
         blocks = [schema.encode(b) for b in open_table(public_rows, schema).blocks(names, 1 << 14)]
         encoding = schema.encoding
         encoded = np.concatenate([*blocks, np.empty((encoding.dim, 0))], axis=1)
-        return self._project(schema.clip(encoded) * encoding.weights[:, None])
+        inside = np.clip(schema.clip(encoded), encoding.low[:, None], encoding.high[:, None])
+        return self._project(inside * encoding.weights[:, None])
 
     def _project(self, weighted: Floats) -> Floats:
         if self.projection is None:
