@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from html import escape
 
 import numpy as np
 import pyarrow as pa
@@ -256,7 +257,7 @@ def test_the_page_lists_releases_and_answers_questions(folder):
     assert page.text.count("<form") == 3
     assert number(made("sketch").distance(3, 17).value) in asked.text
     assert 'value="17"' in asked.text
-    assert "Unit: squared distance in the columns&#39; own units times their weights." in asked.text
+    assert f"Unit: {escape(made('sketch').distance(3, 17).unit)}." in asked.text
     assert "style=" not in asked.text
     assert "<svg" in groups.text
     assert "Principal components" in other.text
