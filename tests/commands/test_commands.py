@@ -67,7 +67,7 @@ def test_estimates_are_printed_within_the_bounds_and_with_their_unit(capsys):
         assert facts["unit"] == unit
         printed = run(f"estimate distance r {first} {first + 1}", capsys)
         assert f"\nUnit: {unit}.\n" in printed
-        whole.append("No information" in printed)
+        whole.append("nothing is excluded" in printed)
         assert whole[-1] == (facts["low"] == 0 and facts["high"] == 6)
     assert any(whole)  # each but with probability 1/20
     near = json.loads(run("estimate nearest r 0 --k 3 --level 0.5 --json", capsys))

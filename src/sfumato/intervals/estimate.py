@@ -12,7 +12,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats
 
-HIDDEN = "No information: the noise is so large that the interval is the whole range that the bounds allow."
+HIDDEN = "At this level nothing is excluded: the interval is the whole range that the bounds allow."
 NOISE_ONLY = "noise only"  # what makes an estimate err, where nothing else is random
 _DETECTED = 1.96  # standard errors of 0 above which a quantity is distinguishable from 0
 
