@@ -30,7 +30,7 @@ from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 from support.rows import table_rows
 
-SCHEMA = Schema((Flag("a"), Flag("b"), Category("c", ("x", "y"), "x")))
+SCHEMA = Schema((Flag("a"), Flag("b"), Category("c", ("x", "y"), "x")), scale="raw")  # draws depend on it
 DOMAIN = Domain.of(SCHEMA)
 COUNTS = np.array([400, 90, 10, 0, 200, 250, 0, 50])
 REPLACE, COMES = Guarantee(epsilon=1.0), Guarantee(epsilon=1.0, neighbours="add-remove")

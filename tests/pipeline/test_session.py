@@ -14,6 +14,7 @@ from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
 from sfumato.fileformat.reader import digest
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.reservation import Reservation
+from sfumato.pipeline.session import _needed
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.queries.parser import parse
@@ -23,6 +24,8 @@ from sfumato.tables.columns import Flag, Real
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import Source, open_table
 from support import evidence
+from support.asked_kinds import KINDS
+from support.asked_kinds import table as kinds_table
 from support.asking import AGES, CITIES, OLD_SMOKERS, SCHEMA, SMOKERS, TABLE, opened
 from support.hostile import HOSTILE
 from support.hostile import SCHEMA as HOSTILE_SCHEMA
@@ -30,6 +33,15 @@ from support.processes import ask_once
 from support.rows import forbid_reading, table_rows
 from support.spending import pure, states
 from support.twins import always, secret_of
+
+KIND_COUNTS = {
+    "age == 40": 3,
+    "children is missing": 1,
+    'education >= "HS-grad"': 6,
+    "joined >= 2020-01-03": 4,
+    "smoker == false": 3,
+    'basket contains "milk"': 3,
+}
 
 
 @pytest.fixture
@@ -55,6 +67,25 @@ def test_an_answer_reads_rows_and_makes_a_key_which_other_tests_forbid(ledger, m
 
 
 # ---- what is answered ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("silent")
+def test_sessions_answer_about_every_kind_of_column(ledger):
+    asked = opened(ledger, kinds_table(), schema=KINDS)
+    found = [answer.value for answer in asked.ask_all(list(KIND_COUNTS), epsilon=0.1)]
+    assert dict(zip(KIND_COUNTS, found, strict=True)) == KIND_COUNTS
+    with pytest.raises(ParameterError, match="is a vector, which cannot be asked about"):
+        asked.ask("face > 0", epsilon=0.1)
+
+
+def test_the_schemas_of_some_columns_keep_the_scale():
+    asked = [parse("children >= 3", KINDS), parse('city == "Bern"', KINDS)]
+    for scale in ("bounds", "raw"):
+        whole = replace(KINDS, scale=scale)
+        small = _needed(whole, asked)
+        names, weights = whole.encoding.names, whole.encoding.weights
+        assert small.scale == scale
+        assert small.encoding.weights.tolist() == [weights[names.index(name)] for name in small.encoding.names]
 
 
 def test_an_answer_is_a_noisy_count_with_an_interval_and_what_remains(ledger):

@@ -43,6 +43,7 @@ from sfumato.privacy import composition
 from sfumato.privacy.calibration import Family, calibrate
 from sfumato.privacy.guarantee import Guarantee, Neighbours
 from sfumato.privacy.losses import Composed, Laplace, Loss
+from sfumato.queries.axes import Bins
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.queries.parser import parse
@@ -192,7 +193,7 @@ class Session:
         queries: Sequence[str] = (),
         updates: int | None = None,
         columns: Sequence[str] | None = None,
-        bins: Mapping[str, int | Sequence[float]] | None = None,
+        bins: Mapping[str, Bins] | None = None,
     ) -> Opened:
         """A mechanism that answers any number of questions about a finite domain, charged whole, now.
 
@@ -262,7 +263,7 @@ class Session:
         self,
         queries: Sequence[str],
         columns: Sequence[str] | None,
-        bins: Mapping[str, int | Sequence[float]] | None,
+        bins: Mapping[str, Bins] | None,
     ) -> Domain:
         """The finite domain of a session: over a schema of its own columns alone, which are all that is read."""
         if queries and (columns is not None or bins is not None):

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats, Integers
+from sfumato.queries.axes import Level
 from sfumato.queries.domain import Domain
 
 
@@ -59,8 +60,10 @@ class SyntheticHistogram:
         return pa.table({**{name: pa.array(values.tolist()) for name, values in levels.items()}, "rows": self.weights})
 
 
-def _text(level: object) -> str | None:
-    """A level of a histogram's column in words for its table; an interval by its ends."""
+def _text(level: Level) -> str | None:
+    """A level of a histogram's column in words for its table; an interval by its ends, a set by its items."""
     if isinstance(level, tuple):
-        return f"{level[0]!r} to {level[1]!r}"
+        return " to ".join(repr(end) if isinstance(end, float) else str(end) for end in level)
+    if isinstance(level, frozenset):
+        return "{" + ", ".join(sorted(map(str, level))) + "}"
     return None if level is None else str(level).lower() if isinstance(level, bool) else str(level)

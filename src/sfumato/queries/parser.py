@@ -2,6 +2,7 @@
 
     age >= 40 and smoker            20 <= age < 40           city in ("Bern", "Basel")
     not smoker or age < 30          age between 20 and 30    `blood pressure` > 120
+    joined >= 2020-01-01            age is missing           basket contains "milk"
 
 ``parse`` reads such a text with a tokenizer and a parser of its own: nothing of it is ever executed. Names, types and
 values are checked against the schema there and then, so that a text which is no question is refused before anything is
@@ -16,9 +17,12 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from sfumato.errors import ParameterError
-from sfumato.queries.predicates import RELATIONS, Among, Compared, Joined, Node, Not, Predicate, Raised
+from sfumato.queries.predicates import RELATIONS, Among, Compared, Joined, Missing, Node, Not, Predicate, Raised
 from sfumato.queries.tokens import Token, refuse, shown, tokens
-from sfumato.tables.columns import Category, DataColumn, Flag, Id, Real
+from sfumato.tables import dates
+from sfumato.tables.columns import Category, DataColumn, Date, Flag, Id, Integer, Listed, Ordinal, Real, Set, Vector
+from sfumato.tables.declared import keeps_missing
+from sfumato.tables.lists import bucket
 from sfumato.tables.schema import Schema
 
 LONGEST, MOST, DEEPEST = 10_000, 500, 50  # characters, comparisons, parentheses and nots within each other
@@ -80,12 +84,17 @@ class _Parser:
 
     def comparison(self) -> Node:
         first = self.operand()
-        negated = self.next.says("not") and any(self.tokens[self.place + 1].says(w) for w in ("in", "between"))
+        after = self.tokens[min(self.place + 1, len(self.tokens) - 1)]
+        negated = self.next.says("not") and (after.says("in") or after.says("between") or after.reads("contains"))
         self.place += negated
         if self.take("in"):
             found = self.listed(self.names.column(first))
         elif self.take("between"):
             found = self.between(self.names.column(first))
+        elif self.next.reads("contains"):
+            found = self.contains(self.names.column(first))
+        elif self.next.reads("is"):
+            return self.missing(self.names.column(first))
         elif self.next.kind == "sign" and self.next.text in RELATIONS:
             return self.chain(first)
         else:
@@ -101,6 +110,24 @@ class _Parser:
         if isinstance(column, Category):
             return Among(column, tuple(sorted({place for part in parts for place in _places(part)})))
         return Joined(False, tuple(parts))
+
+    def contains(self, column: DataColumn) -> Node:
+        at, self.place = self.next.at, self.place + 1
+        if not isinstance(column, Set):
+            refuse(at, f"the column {shown(column.name)} is {_KIND[column.kind]}, which contains nothing: use ==")
+        return self.leaf(column, "contains", self.operand())
+
+    def missing(self, column: DataColumn) -> Node:
+        at, self.place = self.next.at, self.place + 1
+        negated = self.take("not")
+        if not self.next.reads("missing"):
+            self.unexpected("'missing'")
+        self.place += 1
+        kept = keeps_missing(column) or (isinstance(column, Category) and column.missing is None)
+        if not kept:
+            refuse(at, f'the schema keeps no missing cells of {shown(column.name)}: missing = "level" would keep them')
+        self.count(at)
+        return Not(Missing(column)) if negated else Missing(column)
 
     def between(self, column: DataColumn) -> Node:
         low = self.leaf(column, ">=", self.operand())
@@ -130,11 +157,13 @@ class _Parser:
     def alone(self, operand: Token) -> Node:
         if operand.kind == "word":
             return operand.text == "true"
-        if operand.kind == "number":
+        if operand.kind in ("number", "date"):
             self.unexpected("a comparison")
         column = self.names.column(operand)
         if not isinstance(column, Flag):
-            refuse(operand.at, f"the column {shown(column.name)} is {_KIND[column.kind]}: compare it with something")
+            refuse(
+                operand.at, f"the column {shown(column.name)} is {_KIND[column.kind]}: {_HOW.get(column.kind, _OTHER)}"
+            )
         return self.leaf(column, "==", Token("word", "true", operand.at))
 
     def operand(self) -> Token:
@@ -144,16 +173,19 @@ class _Parser:
             if self.next.kind != "number":
                 self.unexpected("a number after its sign")
         found = self.next
-        if found.kind not in ("name", "text", "number") and not (found.says("true") or found.says("false")):
+        if found.kind not in ("name", "text", "number", "date") and not (found.says("true") or found.says("false")):
             self.unexpected("a column or a value")
         self.place += 1
         return Token(found.kind, sign + found.text, found.at)
 
     def leaf(self, column: DataColumn, relation: str, value: Token) -> Node:
+        self.count(value.at)
+        return _leaf(column, relation, value)
+
+    def count(self, at: int) -> None:
         self.comparisons += 1
         if self.comparisons > MOST:
-            refuse(value.at, f"a query has at most {MOST} comparisons: ask several")
-        return _leaf(column, relation, value)
+            refuse(at, f"a query has at most {MOST} comparisons: ask several")
 
     def take(self, text: str) -> bool:
         taken = self.next.says(text)
@@ -169,7 +201,27 @@ class _Parser:
         refuse(self.next.at, f"{came} where {wanted} should be")
 
 
-_KIND = {"real": "a number", "flag": "true or false", "category": "a category"}
+_KIND = {
+    "real": "a number",
+    "integer": "a whole number",
+    "flag": "true or false",
+    "ordinal": "an ordinal",
+    "category": "a category",
+    "date": "a date",
+    "datetime": "a date with a time",
+    "set": "a set",
+}
+_HOW, _OTHER = {"set": "ask whether it contains something"}, "compare it with something"
+_COMPARED_WITH = {
+    "real": ("number",),
+    "integer": ("number",),
+    "flag": ("word",),
+    "ordinal": ("text", "number"),
+    "category": ("text", "number"),
+    "date": ("date", "text"),
+    "datetime": ("date", "text"),
+    "set": ("text", "number"),
+}
 
 
 class _Names:
@@ -187,8 +239,12 @@ class _Names:
             refuse(token.at, f"the schema has no column {shown(token.text)}{_near(token.text, list(self.columns))}")
         if isinstance(found, Id):
             refuse(token.at, f"the column {shown(found.name)} is the id of the rows, which cannot be asked about")
-        if not isinstance(found, Real | Flag | Category):
-            refuse(token.at, f"the column {shown(found.name)} is of kind {found.kind}, which cannot be asked about")
+        if isinstance(found, Vector):
+            refuse(
+                token.at,
+                f"the column {shown(found.name)} is a vector, which cannot be asked about: declare those of its "
+                "numbers that you ask about as columns of their own",
+            )
         return found
 
     def singled_out(self, operands: list[Token]) -> list[Token]:
@@ -216,29 +272,50 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 def _leaf(column: DataColumn, relation: str, value: Token) -> Node:
     """A comparison parsed from a query, checked that the types of column, relation and value agree."""
-    wanted = {"real": ("number",), "flag": ("word",), "category": ("text", "number")}[column.kind]
-    if value.kind not in wanted:
+    if value.kind not in _COMPARED_WITH[column.kind]:
         what = {"word": "a truth", "name": "a column"}.get(value.kind, f"a {value.kind}")
         refuse(value.at, f"the column {shown(column.name)} is {_KIND[column.kind]}, which is not compared with {what}")
-    if isinstance(column, Real):
+    if isinstance(column, Real | Integer):
         return Compared(column, relation, _number(value))
-    if relation not in ("==", "!="):
-        refuse(value.at, f"the column {shown(column.name)} is {_KIND[column.kind]}, which has no order: use == or !=")
-    assert isinstance(column, Flag | Category)
-    if isinstance(column, Flag):
-        return Raised(column) if (value.text == "true") == (relation == "==") else Not(Raised(column))
+    if isinstance(column, Date):
+        return Compared(column, relation, _steps(column, value))
+    if isinstance(column, Ordinal):
+        return Compared(column, relation, float(_place(column, value)))
+    assert isinstance(column, Flag | Category | Set)
+    wanted = ("contains",) if isinstance(column, Set) else ("==", "!=")
+    if relation not in wanted:
+        why = "which is not equal to an item" if isinstance(column, Set) else "which has no order"
+        refuse(value.at, f"the column {shown(column.name)} is {_KIND[column.kind]}, {why}: use {' or '.join(wanted)}")
+    leaf = Raised(column, value.text == "true") if isinstance(column, Flag) else Among(column, (_place(column, value),))
+    return Not(leaf) if relation == "!=" else leaf
+
+
+def _place(column: Listed, value: Token) -> int:
+    """The place among a column's values of one in a query; of an item that is hashed, its bucket."""
+    if isinstance(column, Set) and column.buckets is not None:
+        return bucket(value.text.encode(), column.buckets)
     places = _listed(column)
     if value.text not in places:
         near = _near(value.text, list(places))
         refuse(value.at, f"the column {shown(column.name)} has no value {shown(value.text)}{near}")
-    among = Among(column, (places[value.text],))
-    return among if relation == "==" else Not(among)
+    return places[value.text]
+
+
+def _steps(column: Date, value: Token) -> float:
+    """A date in a query as steps since the low bound of its column."""
+    found = dates.written(value.text, column)
+    if found is None:
+        wanted = "a date such as 2020-12-31" + (
+            "" if column.kind == "date" else ", or with a time: 2020-12-31T10:30:00"
+        )
+        refuse(value.at, f"the column {shown(column.name)} is compared with {wanted}, got {shown(value.text)}")
+    return found
 
 
 @functools.lru_cache(maxsize=64)
-def _listed(column: Category) -> dict[str, int]:
+def _listed(column: Listed) -> dict[str, int]:
     """The listed values of a column by their texts, to parse a value of a query: their places."""
-    return {str(listed): place for place, listed in enumerate(column.values)}
+    return {str(listed): place for place, listed in enumerate(column.values or ())}
 
 
 def _places(node: Node) -> tuple[int, ...]:

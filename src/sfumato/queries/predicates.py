@@ -2,7 +2,9 @@
 
 Guarantee: a question sees what a mechanism sees, the cells as ``Schema.encode`` reads them, numbers within their bounds
 (a clip of whole rows to a norm does not apply). Whether it holds for a row depends on that row alone, and no cell
-raises an error. A category cell that is none of the listed values equals none of them.
+raises an error. A category cell that is none of the listed values equals none of them. Where missingness is kept, a
+missing cell equals nothing, and is neither below nor above anything: every comparison but != is false of it. A question
+is true or false, so what negates a comparison (!=, not) is true of a missing cell.
 """
 
 import math
@@ -15,7 +17,9 @@ import numpy as np
 
 from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.tables.blocks import Rows
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import Category, DataColumn, Date, Flag, Integer, Ordinal, Real, Set
+from sfumato.tables.declared import keeps_missing
+from sfumato.tables.encoding import bounds_of
 from sfumato.tables.schema import Schema
 
 RELATIONS: dict[str, Callable[[Floats, float], Bools]] = {
@@ -28,49 +32,82 @@ RELATIONS: dict[str, Callable[[Floats, float], Bools]] = {
 }
 
 
+Ordered: TypeAlias = Real | Integer | Ordinal | Date
+
+
+def is_whole(column: DataColumn) -> bool:
+    """Whether the cells of an ordered column are encoded as whole numbers, so that questions change at these."""
+    return isinstance(column, Integer | Ordinal | Date)
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A number column beside a number."""
+    """A number, an ordinal by its place or a date by its steps, beside a number."""
 
-    column: Real
+    column: Ordered
     relation: str
     value: float
 
     def holds(self, cells: Floats) -> Bools:
-        """Whether the comparison holds for each cell, shape (1, rows), within the column's bounds; NaN is the low."""
-        inside = np.fmin(np.fmax(cells[0], self.column.low), self.column.high)
-        return np.asarray(RELATIONS[self.relation](inside, self.value))
+        """Whether the comparison holds for each cell, shape (width, rows), within the bounds; NaN is the low one."""
+        inside = np.fmin(np.fmax(cells[0], self._bounds[0]), self._bounds[1])
+        found = np.asarray(RELATIONS[self.relation](inside, self.value))
+        if not keeps_missing(self.column):
+            return found
+        missing = cells[1] > 0.5
+        return np.asarray(found | missing if self.relation == "!=" else found & ~missing)
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        return bounds_of(self.column)
 
     @property
     def cuts(self) -> tuple[float, ...]:
-        """Where the comparison changes: it is constant on the doubles from one cut to below the next."""
-        after = math.nextafter(self.value, math.inf)
+        """Where the comparison changes: it is constant on the cells from one cut to below the next."""
+        below, above = self.value, math.nextafter(self.value, math.inf)
+        if is_whole(self.column):
+            below, above = float(math.ceil(below)), math.floor(below) + 1.0
         if self.relation in ("<", ">="):
-            return (self.value,)
-        return (after,) if self.relation in ("<=", ">") else (self.value, after)
+            return (below,)
+        if self.relation in ("<=", ">"):
+            return (above,)
+        return (below, above) if below < above else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """A category column whose value is one of these, by their places in its list."""
+    """A category whose value is one of these, or a set that has one of these items, by their encoded columns."""
 
-    column: Category
+    column: Category | Set
     places: tuple[int, ...]
 
     def holds(self, cells: Floats) -> Bools:
-        """Whether the category is among these for each cell, shape (values, rows), one-hot."""
+        """Whether one of these is there for each cell, shape (width, rows), of 0/1 columns."""
         return np.asarray((cells[list(self.places)] > 0.5).any(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A flag that is true."""
+    """A flag that is true, or one that is false."""
 
     column: Flag
+    truth: bool = True
 
     def holds(self, cells: Floats) -> Bools:
-        """Whether the flag is true for each cell, shape (1, rows)."""
-        return np.asarray(cells[0] > 0.5)
+        """Whether the flag is so for each cell, shape (width, rows)."""
+        found = np.asarray((cells[0] > 0.5) == self.truth)
+        return np.asarray(found & ~(cells[1] > 0.5)) if keeps_missing(self.column) else found
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A cell that is missing or unreadable, where that is kept; of a category without a value for these, no value."""
+
+    column: DataColumn
+
+    def holds(self, cells: Floats) -> Bools:
+        """Whether each cell, shape (width, rows), is missing."""
+        return np.asarray(cells[-1] > 0.5 if keeps_missing(self.column) else ~(cells > 0.5).any(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +125,7 @@ class Joined:
     parts: tuple["Node", ...]
 
 
-Leaf: TypeAlias = Compared | Among | Raised
+Leaf: TypeAlias = Compared | Among | Raised | Missing
 Node: TypeAlias = Leaf | Not | Joined | bool
 
 

@@ -14,6 +14,8 @@ _WORD = {spelled: word for word in _WORDS for spelled in (word, word.upper())} |
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
+    | (?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}
+        (?:[T\ ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?)
     | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<text>"(?:[^"]|"")*+"|'(?:[^']|'')*+')
@@ -26,7 +28,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """kind: word, name (of a column), text, number, sign or end; text: as meant, without quotes; at: from 1."""
+    """kind: word, name (of a column), text, number, date, sign or end; text: as meant, without quotes; at: from 1."""
 
     kind: str
     text: str
@@ -36,17 +38,21 @@ class Token:
         """Whether the token is this word or sign, and no name or quoted text that looks like it."""
         return self.text == text and self.kind in ("word", "sign")
 
+    def reads(self, word: str) -> bool:
+        """Whether the token is a name that reads as a word of the language where no name can stand."""
+        return self.kind == "name" and self.text in (word, word.upper())
+
 
 def tokens(query: str) -> list[Token]:
-    """Split a query into tokens, with an end; refuses what is none of the five kinds."""
+    """Split a query into tokens, with an end; refuses what is none of these kinds."""
     found, at = [], 0
     while at < len(query):
         match = _TOKEN.match(query, at)
         if match is None:
             refuse(at + 1, _strange(query[at]))
         kind, text = str(match.lastgroup), match.group()
-        if kind == "number" and re.match(r"[A-Za-z0-9_.]", query[match.end() : match.end() + 1]):
-            refuse(at + 1, "a number runs into what follows it")
+        if kind in ("number", "date") and re.match(r"[A-Za-z0-9_.]", query[match.end() : match.end() + 1]):
+            refuse(at + 1, f"a {kind} runs into what follows it")
         if kind in ("text", "quoted"):
             quote = text[0]
             kind, text = ("text" if kind == "text" else "name"), text[1:-1].replace(quote * 2, quote)
@@ -68,7 +74,8 @@ def _strange(character: str) -> str:
             f"U+{ord(character):04X} ({name}) stands outside of quotes: names of columns that are not plain ASCII "
             "go between backticks"
         )
-    return f"{character!r} means nothing in a query: it has columns, values, comparisons, and, or, not, in, between"
+    words = "and, or, not, in, between, contains, is missing"
+    return f"{character!r} means nothing in a query: it has columns, values, comparisons, {words}"
 
 
 def refuse(at: int, why: str) -> NoReturn:

@@ -91,6 +91,19 @@ def _microseconds(word: bytes | None) -> int | None:
     return _since_epoch(point.astimezone(UTC).replace(tzinfo=None) if point.tzinfo else point)
 
 
+def written(text: str, column: Date) -> float | None:
+    """Steps since low, or parts of one, of a written date; None for a text that is none, or a time beside dates."""
+    found = _microseconds(text.encode()) if text.isascii() else None
+    if found is None or (column.kind == "date" and len(text) > len("2020-12-31")):
+        return None
+    return (found - _since_epoch(column.low)) / round(column.length.total_seconds() * 10**6)
+
+
+def at_step(step: float, column: Date) -> date:
+    """The date or point in time of an encoded number of steps."""
+    return column.low + step * column.length
+
+
 def from_steps(steps: Floats, column: Date) -> Any:
     """Encoded steps as Arrow's dates or timestamps, each rounded to the nearest step within the bounds."""
     whole = np.clip(np.rint(steps), 0, column.steps).astype(np.int64)

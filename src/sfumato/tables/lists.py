@@ -114,7 +114,7 @@ def _codes(items: Any, column: Set) -> NDArray[Any]:
     if column.values is not None:
         found = cells.read(items, _item(column)).astype(float)
         return np.where(np.isnan(found), -1.0, found)
-    return _by_word(items, lambda word: _bucket(word, column.width))
+    return _by_word(items, lambda word: bucket(word, column.width))
 
 
 def _by_word(items: Any, code: Callable[[bytes], int]) -> NDArray[Any]:
@@ -125,8 +125,8 @@ def _by_word(items: Any, code: Callable[[bytes], int]) -> NDArray[Any]:
     return np.asarray(np.array([*words, -1], float)[coded.indices.fill_null(len(words)).to_numpy()])
 
 
-def _bucket(word: bytes, buckets: int) -> int:
-    """A public hash: the same for the same item everywhere, even over the buckets but for 2^-40 of them."""
+def bucket(word: bytes, buckets: int) -> int:
+    """The bucket of a set's item by a public hash: the same everywhere, even over the buckets but for 2^-40 of them."""
     return int.from_bytes(hashlib.blake2b(word, digest_size=16).digest(), "little") % buckets
 
 
