@@ -18,7 +18,8 @@ from scipy import sparse
 from sfumato.audit.cases import CASES, EPSILONS
 from sfumato.audit.examine import Effort, examine
 from sfumato.estimation import response_law, responses, sketches
-from sfumato.estimation.response_law import Channel, Questionnaire, ResponseColumn
+from sfumato.estimation.response_columns import ResponseColumn
+from sfumato.estimation.response_law import Channel, Questionnaire
 from sfumato.intervals.moments import Geometry, NoiseLaw
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.losses import Composed, FreshLaplace, Gaussian

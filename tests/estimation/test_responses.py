@@ -8,10 +8,13 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.estimation import responses
-from sfumato.estimation.response_law import DISTANCE, INNER, Channel, Questionnaire, ResponseColumn, SumLaw, total
+from sfumato.estimation.response_columns import ResponseColumn
+from sfumato.estimation.response_law import DISTANCE, INNER, Channel, Questionnaire, SumLaw, total
 from support.evidence import agrees
 
 FLAG = ResponseColumn(1, 0, 1.0)
+PLACES = ResponseColumn(5, -1, 0.5, tuple((0.5 * i - 0.25,) for i in range(5)))
+MISSING = ResponseColumn(4, -1, 1.0, ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.5, 0.75)))
 COLUMNS = [
     FLAG,
     ResponseColumn(1, 0, 1.3),
@@ -19,6 +22,9 @@ COLUMNS = [
     ResponseColumn(4, 4, 0.7),
     ResponseColumn(2, -1, 1.0),
     ResponseColumn(1, 1, 2.0),
+    PLACES,
+    MISSING,
+    ResponseColumn(2, -1, 1.0, ((3.0,), (5.0,))),
 ]
 MIXED = (
     FLAG,
@@ -26,6 +32,8 @@ MIXED = (
     ResponseColumn(8, -1, 0.5),
     ResponseColumn(1, 0, 2.0),
     ResponseColumn(5, -1, 1.0),
+    PLACES,
+    MISSING,
 )
 
 
@@ -43,6 +51,9 @@ def embedded(columns, row):
     """The weighted one-hot row, written out."""
     parts = []
     for answer, code in zip(columns, row, strict=True):
+        if answer.points:
+            parts.append(np.array(answer.points[code]))
+            continue
         part = np.zeros(answer.values)
         if code != answer.none:
             part[code - (answer.none == 0)] = answer.weight
@@ -76,15 +87,15 @@ def test_a_column_equals_the_channel_written_out_over_all_pairs_of_codes(answer,
     for units, truth in ((DISTANCE, gaps), (INNER, image @ image.T)):
         both, one = (SumLaw.of((answer,), epsilon, units, sides) for sides in (2, 1))
         estimate, single = back @ truth @ back, back @ truth
-        assert np.allclose(both.truth[0][ways], truth)
-        assert np.allclose(both.estimate[0][ways], estimate, rtol=1e-6)
-        assert np.allclose(one.estimate[0][ways], single, rtol=1e-6)
-        assert np.allclose(both.variance[0][ways], forth @ estimate**2 @ forth - truth**2, rtol=1e-6)
-        assert np.allclose(one.variance[0][ways], forth @ single**2 - truth**2, rtol=1e-6, atol=1e-9)
+        assert np.allclose(both.truth[ways], truth)
+        assert np.allclose(both.estimate[ways], estimate, rtol=1e-6)
+        assert np.allclose(one.estimate[ways], single, rtol=1e-6)
+        assert np.allclose(both.variance[ways], forth @ estimate**2 @ forth - truth**2, rtol=1e-6)
+        assert np.allclose(one.variance[ways], forth @ single**2 - truth**2, rtol=1e-6, atol=1e-9)
         cube = forth @ estimate**3 @ forth - 3 * truth * (forth @ estimate**2 @ forth) + 2 * truth**3
         scale = np.abs(estimate).max() ** 3
-        assert np.allclose(both.third[0][ways], cube, rtol=1e-6, atol=1e-9 * scale)
-        assert set(np.unique(ways)) == set(np.flatnonzero(both.possible[0]))
+        assert np.allclose(both.third[ways], cube, rtol=1e-6, atol=1e-9 * scale)
+        assert set(np.unique(ways)) == set(np.flatnonzero(both.possible))
     debiased = Questionnaire((answer,), epsilon).debiased(np.arange(m)[:, None])
     assert np.allclose(forth @ debiased, image)
 
@@ -95,7 +106,7 @@ def test_the_variance_for_flags_is_the_published_formula_whatever_the_distance(e
     q = 2 * p * (1 - p)
     law = Questionnaire((FLAG,), epsilon).law(DISTANCE, 2)
     expected = q * (1 - q) / (1 - 2 * p) ** 4
-    assert np.allclose(law.variance[0][law.possible[0]], expected)
+    assert np.allclose(law.variance[law.possible], expected)
     seen = np.array([[1, 0, 1, 1, 0]]), np.array([[0, 0, 1, 0, 0]])
     found = responses.squared_distance(*seen, Questionnaire((FLAG,) * 5, epsilon))
     assert found.value[0] == pytest.approx((2 - 2 * 5 * p * (1 - p)) / (1 - 2 * p) ** 2)
@@ -109,7 +120,7 @@ def test_extreme_epsilons_keep_their_digits():
         assert np.isfinite(law.variance).all()
         assert (law.variance[law.possible] >= 0).all()
     tiny = Questionnaire((FLAG,), 1e-6).law(DISTANCE, 2)
-    assert tiny.variance[0, 0] == pytest.approx(0.25 * (2 / 1e-6) ** 4, rel=1e-5)
+    assert tiny.variance[0] == pytest.approx(0.25 * (2 / 1e-6) ** 4, rel=1e-5)
 
 
 # ---- estimators -----------------------------------------------------------------------------------------------------
@@ -143,24 +154,16 @@ def test_estimates_are_unbiased_with_the_exact_variance_and_no_other(question, s
     found, form = ask(question, columns, 1.2, pair, count, rng)
     _, units, sides = QUESTIONS[question]
     law = form.law(units, sides)
-    ways = form.ways(pair[0], form.none if question == "norm" else pair[1])
-    variance = float(law.variance[np.arange(len(columns)), ways].sum())
+    ways = form.ways(pair[0], form.origin if question == "norm" else pair[1])
+    variance = float(law.variance[ways].sum())
     errors = found.value - truth_of(question, columns, *pair)
     assert agrees(errors, 0.0)
     assert not agrees(errors, 0.03 * math.sqrt(variance))
     for factor, right in ((1.0, True), (0.95, False), (1.05, False)):
         assert agrees(errors**2, factor * variance) == right
-    least, most = (f(np.where(law.possible, law.variance, law.variance[:, [3]])).sum() for f in (low_of, high_of))
+    least, most = law.ends(law.variance, law.open_groups(ways[None]))
     assert (found.standard_error**2 >= least * 0.999).all()
     assert (found.standard_error**2 <= most * 1.001).all()
-
-
-def low_of(table):
-    return table.min(axis=1)
-
-
-def high_of(table):
-    return table.max(axis=1)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.6])
@@ -170,7 +173,7 @@ def test_the_plugged_in_variance_is_unbiased_before_it_is_cut(share):
     form = Questionnaire(columns, 1.2)
     law = form.law(DISTANCE, 2)
     seen = form.ways(*(simulate(columns, 1.2, row, 100_000, rng) for row in (one, two)))
-    variance = float(law.variance[np.arange(len(columns)), form.ways(one, two)].sum())
+    variance = float(law.variance[form.ways(one, two)].sum())
     guesses = total(law.unbiased(law.variance), seen)
     assert agrees(guesses, variance)
     assert not agrees(guesses, 1.05 * variance)
@@ -225,6 +228,31 @@ def test_intervals_of_mixed_columns_cover_what_they_say(question, epsilon, share
     hit = covered(found, truth_of(question, columns, *pair)).mean()
     assert within(hit, count)
     assert hit <= 0.99
+
+
+def places(count, width):
+    return ResponseColumn(count, -1, width / (count - 1), tuple((width * i / (count - 1),) for i in range(count)))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("columns", [(places(5, 1.0),) * 40, (FLAG, places(11, 1.0), MISSING) * 10], ids=["5", "mixed"])
+def test_intervals_of_answers_at_places_cover_what_they_say(columns, question, epsilon, share):
+    rng, count = np.random.default_rng(round(10 * epsilon + 100 * share)), 2000
+    pair = rows_apart(columns, share, rng)
+    found, _ = ask(question, columns, epsilon, pair, count, rng)
+    hit = covered(found, truth_of(question, columns, *pair)).mean()
+    assert within(hit, count)
+    assert hit <= 0.99
+
+
+def test_answers_at_places_keep_their_digits_where_random_ones_are_rare():
+    law = Questionnaire((places(7, 100.0),), 40.0).law(DISTANCE, 2)
+    chance = 7 * math.exp(-40.0)
+    assert np.allclose(law.estimate[law.possible], law.truth[law.possible], rtol=1e-9, atol=1e-9)
+    assert (law.variance[law.possible] > 0).all()
+    assert (law.variance[law.possible] < 10 * chance * law.truth.max() ** 2).all()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1])
@@ -297,13 +325,19 @@ def test_a_norm_that_nothing_can_change_is_known_exactly():
     assert found.interval() == pytest.approx((16.0, 16.0))
 
 
+def farthest(answer):
+    """The largest squared distance of two answers, written out."""
+    cells = [embedded([answer], [code]) for code in range(answer.categories)]
+    return max(((one - two) ** 2).sum() for one, two in itertools.product(cells, cells))
+
+
 def test_intervals_stay_in_the_range_and_hold_together():
     rng = np.random.default_rng(11)
     for columns in ((FLAG,) * 5, MIXED, (FLAG,) * 1200):
         form = Questionnaire(columns, 0.05)
         pair = rows_apart(columns, 0.5, rng)
         x, y = (simulate(columns, 0.05, row, 50, rng) for row in pair)
-        most = sum(a.weight**2 * (2 if a.values > 1 else 1) for a in columns)
+        most = sum(farthest(a) for a in columns)
         for level in (0.5, 0.95, 1 - 1e-6):
             low, high = responses.squared_distance(x, y, form).interval(level)
             assert (low >= 0).all()

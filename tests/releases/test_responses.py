@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimation import response_law
+from sfumato.estimation import response_columns
 from sfumato.estimation.response_law import Channel
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.privacy.calibration import calibrate
@@ -18,9 +19,11 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Composed, Pure, Response, Responses
 from sfumato.randomness.secret import Secret, Words
 from sfumato.releases.responses import ResponsesRelease
-from sfumato.tables.columns import Category, Flag, Id, Real
+from sfumato.tables.columns import Category, Date, Flag, Id, Integer, Ordinal, Real, Set, Vector
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.asked_kinds import KINDS
+from support.asked_kinds import table as kinds_table
 from support.rows import table_rows
 from support.twins import secret_of
 
@@ -34,6 +37,16 @@ PEOPLE = Schema(
         Category("room", [1, 2, 30], missing=2, weight=0.5),
     ],
     scale="raw",
+)
+
+
+PLACES = Schema(
+    [
+        Ordinal("o", ["low", "middle", "high"]),
+        Integer("i", 3, 4, missing="level"),
+        Flag("f", missing="level"),
+        Category("c", ["u", "v"], missing="level"),
+    ]
 )
 
 
@@ -56,16 +69,12 @@ def run(prepared, level, *blocks, seed=1, position=None, words=Words):
 
 
 def encoded(schema, codes):
-    """The encoded block of rows of codes: the inverse of ``responding.codes``."""
-    codes, parts = np.atleast_2d(codes), []
-    for column, answer, cells in zip(schema.data_columns, response_law.answers(schema), codes.T, strict=True):
-        values = np.arange(column.width) + (answer.none == 0)
-        parts.append((cells == values[:, None]).astype(float))
-    return np.concatenate(parts)
+    """The encoded block of rows of codes."""
+    return response_columns.encoded(schema, np.atleast_2d(codes).T)
 
 
 def all_rows(schema):
-    return list(itertools.product(*(range(a.categories) for a in response_law.answers(schema))))
+    return list(itertools.product(*(range(a.categories) for a in response_columns.answers(schema))))
 
 
 # ---- contract -------------------------------------------------------------------------------------------------------
@@ -76,7 +85,7 @@ def output_law(schema, epsilon, row):
     law = []
     for output in all_rows(schema):
         each = []
-        for told, truth, answer in zip(output, row, response_law.answers(schema), strict=True):
+        for told, truth, answer in zip(output, row, response_columns.answers(schema), strict=True):
             each.append((math.exp(epsilon) if told == truth else 1.0) / (math.exp(epsilon) + answer.categories - 1))
         law.append(math.prod(each))
     return np.array(law)
@@ -86,6 +95,8 @@ UNITS = {
     "attribute": ({"unit": "attribute"}, TINY, lambda changed: changed <= 1),
     "box": ({}, TINY, lambda _changed: True),
     "l1": ({"change": Change.l1(2.5)}, FLAGS, lambda changed: changed <= 2),
+    "value at a place": ({"unit": "attribute"}, PLACES, lambda changed: changed <= 1),
+    "record of places": ({}, PLACES, lambda _changed: True),
 }
 
 
@@ -188,6 +199,9 @@ AUDITS = {
     "record": ({}, TINY, (0, 0, 0), (1, 1, 1)),
     "record with delta": ({"delta": 0.01}, TINY, (0, 0, 0), (1, 1, 1)),
     "l1": ({"change": Change.l1(2)}, FLAGS, (0, 0, 0), (1, 1, 0)),
+    "ordinal": ({"unit": "attribute"}, Schema([Ordinal("o", list("abcde"))]), (1,), (3,)),
+    "integer": ({"unit": "attribute"}, Schema([Integer("i", -1, 2, missing="level")]), (0,), (4,)),
+    "record of places": ({}, PLACES, (0, 0, 0, 0), (2, 2, 2, 2)),
 }
 
 
@@ -209,8 +223,9 @@ class AsIfTwo(Words):
         return super().respond(codes, categories, epsilon + math.log(categories - 1))
 
 
-def test_a_category_answered_as_if_it_had_two_values_is_caught():
-    promise, schema, first, second = AUDITS["category"]
+@pytest.mark.parametrize("case", ["category", "ordinal", "integer"])
+def test_a_value_answered_as_if_it_had_two_answers_is_caught(case):
+    promise, schema, first, second = AUDITS[case]
     prepared = RandomizedResponse().prepare(schema, Guarantee(epsilon=1.5, **promise))
     level = calibrate(prepared, prepared.guarantee).level
     assert not refuted(prepared, level, first, second, 1.5)
@@ -264,12 +279,12 @@ def test_every_number_gets_a_code_of_its_own_cell():
     wild = [math.nan, math.inf, -math.inf, -3.0, 0.0, 0.49, 0.5, 1.0, 7.0, 1e308]
     rng = np.random.default_rng(1)
     block = rng.choice(wild, (7, 20_000))
-    codes = response_law.codes(PEOPLE, block)
+    codes = response_columns.codes(PEOPLE, block)
     assert (codes >= 0).all()
     assert (codes.max(axis=1) == [1, 3, 2]).all()
     changed = block.copy()
     changed[1:4] = rng.choice(wild, (3, 20_000))
-    assert (response_law.codes(PEOPLE, changed)[[0, 2]] == codes[[0, 2]]).all()
+    assert (response_columns.codes(PEOPLE, changed)[[0, 2]] == codes[[0, 2]]).all()
 
 
 def test_missing_and_unknown_cells_become_what_the_schema_says():
@@ -281,11 +296,49 @@ def test_missing_and_unknown_cells_become_what_the_schema_says():
             "room": [30, None, 99, 1],
         }
     )
-    codes = response_law.codes(PEOPLE, PEOPLE.encode(table.to_batches()[0]))
+    codes = response_columns.codes(PEOPLE, PEOPLE.encode(table.to_batches()[0]))
     assert codes.tolist() == [[1, 0, 0, 1], [1, 3, 3, 0], [2, 1, 1, 0]]
-    assert (response_law.codes(PEOPLE, np.full((7, 1), math.nan)).T == [0, 3, 1]).all()
+    assert (response_columns.codes(PEOPLE, np.full((7, 1), math.nan)).T == [0, 3, 1]).all()
     half = np.array([math.nan, math.nan, 1.0, 0.0, math.nan, -1.0, math.inf])[:, None]
-    assert (response_law.codes(PEOPLE, half).T == [0, 1, 2]).all()
+    assert (response_columns.codes(PEOPLE, half).T == [0, 1, 2]).all()
+
+
+ASKED = Schema(c for c in KINDS.data_columns if c.kind in ("integer", "ordinal", "flag", "category"))
+
+
+def test_every_code_is_that_of_its_encoded_cell():
+    rng = np.random.default_rng(2)
+    for schema in (PEOPLE, PLACES, ASKED):
+        sizes = [answer.categories for answer in response_columns.answers(schema)]
+        codes = np.array([rng.integers(size, size=500) for size in sizes])
+        assert (response_columns.codes(schema, response_columns.encoded(schema, codes)) == codes).all()
+
+
+def test_cells_of_every_kind_become_codes_and_missing_ones_a_code_of_their_own():
+    codes = response_columns.codes(ASKED, ASKED.encode(kinds_table()))
+    found = dict(zip((column.name for column in ASKED.data_columns), codes.tolist(), strict=True))
+    assert found["age"] == [39, 40, 41, 40, 0, 120, 40, 41]
+    assert found["children"] == [0, 1, 2, 10, 9, 0, 9, 4]
+    assert found["education"] == [0, 1, 2, 3, 1, 1, 3, 0]
+    assert found["stage"] == [0, 1, 2, 3, 3, 1, 0, 2]
+    assert found["smoker"] == [1, 0, 2, 1, 0, 2, 1, 0]
+    assert found["city"] == [0, 1, 2, 2, 0, 1, 0, 2]
+    assert found["sex"] == [0, 1, 2, 2, 0, 1, 0, 1]
+
+
+def test_a_cell_changes_the_code_of_its_own_column_and_row_alone():
+    rng, wild = np.random.default_rng(3), [math.nan, math.inf, -math.inf, -3.0, 0.49, 0.5, 1.0, 7.2, 1e308]
+    block, start = rng.choice(wild, (ASKED.encoding.dim, 2000)), 0
+    codes = response_columns.codes(ASKED, block)
+    sizes = np.array([answer.categories for answer in response_columns.answers(ASKED)])
+    assert ((codes >= 0) & (codes < sizes[:, None])).all()
+    for i, column in enumerate(ASKED.data_columns):
+        other = block.copy()
+        other[start : start + column.width, 7] = rng.choice(wild, column.width)
+        moved = response_columns.codes(ASKED, other) != codes
+        moved[i, 7] = False
+        assert not moved.any()
+        start += column.width
 
 
 def test_one_row_and_bad_cells_are_answered():
@@ -325,7 +378,15 @@ def test_threads_and_engines_do_not_change_a_release():
 @pytest.mark.parametrize(
     ("schema", "promise", "named"),
     [
-        (Schema([Flag("a"), Real("age", 0, 120)]), {}, "'age' is real"),
+        (Schema([Flag("a"), Real("age", 0, 120)]), {}, "'age' is of kind real"),
+        (Schema([Flag("a"), Date("d", date(2020, 1, 1), date(2021, 1, 1))]), {}, "'d' is of kind date: leave it out"),
+        (Schema([Flag("a"), Vector("v", 3, 0, 1)]), {}, "'v' is of kind vector: leave it out, or use a sketch"),
+        (Schema([Flag("a"), Set("s", ["x", "y"], most=1)]), {}, "declare the items that matter as flags"),
+        (Schema([Flag("a"), Integer("i", 0, 256)]), {}, "at most 256 answers a column, and 'i' has 257"),
+        (Schema([Flag("a"), Integer("i", 1, 256, missing="level")]), {}, "'i' has 257"),
+        (Schema([Flag("a"), Ordinal("o", list("ab"))]), {"change": Change.l1(1.0)}, "flags of weight 1"),
+        (Schema([Flag("a", missing="level")]), {"change": Change.l1(1.0)}, "flags of weight 1"),
+        (Schema([Flag("a"), Integer("i", 0, 1)]), {"change": Change.l1(1.0)}, "flags of weight 1"),
         (Schema([Category("c", ["x"], missing="x")]), {}, "'c' can have one answer"),
         (Schema([Flag("a")], norm="l2", norm_bound=1.0), {}, "without a clip"),
         (FLAGS, {"unit": "edge"}, "unit='edge'"),
@@ -392,7 +453,9 @@ def test_a_release_answers_in_the_schemas_own_values_and_units():
     exact = encoded(PEOPLE, codes).T * weights
     assert np.allclose(release.array(), exact)
     assert release.distance(0, 1).value == pytest.approx(((exact[0] - exact[1]) ** 2).sum())
-    assert np.allclose(release.distances([0, 2], [3, 1]).value, [2.0, 4 + 1 + 0.5])
+    assert np.allclose(
+        release.distances([0, 2], [3, 1]).value, [1.0, 4 + 1 / 2 + 1 / 4]
+    )  # by bounds, a category that differs counts 1
     assert np.allclose(release.norm([0, 1]).value, (exact[:2] ** 2).sum(axis=1))
     assert np.allclose(release.inner_product([0, 0], [1, 3]).value, (exact[[0, 0]] * exact[[1, 3]]).sum(axis=1))
     public = pa.table({"who": ["x"], "smoker": [False], "city": ["Bern"], "room": [1]})
@@ -404,10 +467,53 @@ def test_a_release_answers_in_the_schemas_own_values_and_units():
     assert release.guarantee.epsilon == 60.0
 
 
+def test_answers_at_places_come_back_in_their_own_types_and_distances():
+    codes = np.array([(0, 0, 0, 0), (2, 1, 1, 1), (1, 2, 2, 2), (0, 1, 2, 0)])
+    release = released(PLACES, codes, epsilon=60.0)
+    assert release.table().to_pylist() == [
+        {"o": "low", "i": 3, "f": False, "c": "u"},
+        {"o": "high", "i": 4, "f": True, "c": "v"},
+        {"o": "middle", "i": None, "f": None, "c": None},
+        {"o": "low", "i": 4, "f": None, "c": "u"},
+    ]
+    assert release.table().schema.field("i").type == pa.int64()
+    exact = encoded(PLACES, codes).T * PLACES.encoding.weights
+    assert np.allclose(release.array(), exact)
+    gaps = ((exact[:3] - exact[1:]) ** 2).sum(axis=1)
+    assert np.allclose(release.distances([0, 1, 2], [1, 2, 3]).value, gaps)
+    assert release.distance(0, 1).value == pytest.approx(4.0)  # every column at its farthest: 1 each, by bounds
+    assert np.allclose(release.norm([0, 1, 2]).value, (exact[:3] ** 2).sum(axis=1))
+    assert np.allclose(release.inner_product([0, 2], [1, 3]).value, (exact[[0, 2]] * exact[[1, 3]]).sum(axis=1))
+    public = pa.table({"o": ["middle"], "i": [3], "f": [None], "c": ["v"]})
+    target = encoded(PLACES, [(1, 0, 2, 1)]).T * PLACES.encoding.weights
+    assert np.allclose(release.distances_to([0, 1, 2], public).value, ((exact[:3] - target) ** 2).sum(axis=1))
+
+
+def test_shares_of_answers_are_found_through_the_noise():
+    rng, rows = np.random.default_rng(6), 40_000
+    codes = np.stack([rng.choice(3, rows, p=[0.6, 0.3, 0.1]) for _ in PLACES.data_columns], axis=1)
+    shares = released(PLACES, codes, epsilon=2.0).shares()
+    assert list(shares)[:7] == ["o=low", "o=middle", "o=high", "i=3", "i=4", "i=(missing)", "f=False"]
+    assert list(shares)[-3:] == ["c=u", "c=v", "c=(missing)"]
+    assert np.allclose(list(shares.values()), [0.6, 0.3, 0.1] * 4, atol=0.03)
+    flags = released(FLAGS, np.ones((rows, 3), int), epsilon=2.0)
+    assert list(flags.shares()) == ["a", "b", "c"]
+    assert np.allclose(list(flags.shares().values()), flags.array().mean(axis=0))
+
+
+def test_weights_of_distances_are_those_of_the_scale():
+    for scale in ("bounds", "raw"):
+        schema = Schema([Ordinal("o", list("abcde"), weight=3.0), Category("c", ["u", "v"], missing="u")], scale=scale)
+        release = released(schema, [(0, 0), (4, 1), (2, 0)], epsilon=60.0)
+        far, near = (9.0 + 1, 9 / 4) if scale == "bounds" else (16 * 9 + 2, 4 * 9)
+        assert np.allclose(release.distances([0, 0], [1, 2]).value, [far, near])
+        assert release.questionnaire.between().most == pytest.approx(far)
+
+
 def test_neighbours_and_clusters_are_found_through_the_noise():
     rng = np.random.default_rng(4)
     schema = Schema([Flag(f"f{i}") for i in range(120)] + [Category(f"c{i}", list("abc")) for i in range(40)])
-    centres = np.array([[rng.integers(a.categories) for a in response_law.answers(schema)] for _ in range(3)])
+    centres = np.array([[rng.integers(a.categories) for a in response_columns.answers(schema)] for _ in range(3)])
     groups = rng.integers(0, 3, 150)
     release = released(schema, centres[groups], epsilon=1.5)
     near = release.nearest(0, k=20)

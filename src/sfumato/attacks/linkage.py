@@ -25,7 +25,6 @@ from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.privacy import attack_bounds
 from sfumato.privacy.guarantee import Guarantee, Unit
 from sfumato.releases.sketch import SketchRelease
-from sfumato.tables.columns import Flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Knowledge:
 
 def true_bits(case: TargetTable) -> Bools:
     """The true bits that linkage starts from: flags of a table; refuses other columns."""
-    if any(not isinstance(column, Flag) or column.weight != 1 for column in case.schema.data_columns):
+    if not case.schema.encoding.only_bits:
         raise ParameterError("linkage needs a schema of flags of weight 1 only")
     return np.asarray(case.encoded() > 0.5)
 

@@ -33,7 +33,6 @@ from sfumato.numerics.types import Bools, Floats
 from sfumato.privacy import attack_bounds
 from sfumato.privacy.guarantee import Guarantee, Unit
 from sfumato.randomness.secret import Secret
-from sfumato.tables.columns import Flag
 
 RECOVERED = 0.9  # a column counts as recovered beyond this correlation
 _MOST_BITS = 16
@@ -218,8 +217,7 @@ def columns(
 
 def guessable(case: TargetTable) -> bool:
     """Whether the bits of a table can be reconstructed by trying all: flags, and few enough of them."""
-    flags = all(isinstance(column, Flag) and column.weight == 1 for column in case.schema.data_columns)
-    return flags and len(case.schema.data_columns) <= _MOST_BITS
+    return case.schema.encoding.only_bits and case.schema.encoding.dim <= _MOST_BITS
 
 
 def bits(

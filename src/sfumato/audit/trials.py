@@ -24,6 +24,7 @@ from sfumato.audit.block_rows import Copies
 from sfumato.audit.claimed_moves import row_covariance
 from sfumato.audit.recorder import Draw
 from sfumato.audit.worst_pairs import Pair, recorded_pair, searched_pair, sketch_pair
+from sfumato.estimation.response_columns import encoded
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeResponse
@@ -183,7 +184,7 @@ def _(prepared: PreparedResponses, level: float) -> Trial:
         if size in changing:
             changing.remove(size)
             codes[1, i] = 1
-    ends = [_encoded(prepared.schema, row) for row in codes]
+    ends = [encoded(prepared.schema, row[:, None]) for row in codes]
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         blocks = prepared.run(Copies(ends[side], count), level, secret).blocks
@@ -198,13 +199,6 @@ def _agreement(answers: Any, one: Any, two: Any) -> Floats:
     It is the log-likelihood ratio, but for a factor.
     """
     return np.asarray(((answers == one[:, None]).astype(float) - (answers == two[:, None])).sum(axis=0))
-
-
-def _encoded(schema: Schema, codes: Any) -> Floats:
-    parts = []
-    for column, code in zip(schema.data_columns, codes, strict=True):
-        parts.append(np.eye(column.width)[code] if column.width > 1 else np.array([float(code)]))
-    return np.concatenate(parts)[:, None]
 
 
 @_closed.register

@@ -22,16 +22,14 @@ from typing import Self
 import numpy as np
 import scipy
 
+from sfumato.estimation.response_columns import Codes
 from sfumato.estimation.response_law import (
     DIFFERENT,
     DISTANCE,
-    FIRST,
     INNER,
-    NEITHER,
     SAME,
     SECOND,
     UNION,
-    Codes,
     Questionnaire,
     SumLaw,
     Ways,
@@ -52,7 +50,8 @@ _SURE = 1e-12  # what Fourier rounding may do to a probability, and more
 def squared_distance(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
     """Squared distances between original rows, from rows of randomized answers ``a`` and ``b``, pairwise in step.
 
-    A flag that differs counts w^2, a category 2 w^2 (w^2 if one of the two has no value), with w the column's weight.
+    A flag that differs counts w^2, a category 2 w^2 (w^2 if one of the two has no value), an ordinal or a whole number
+    w^2 times the square of the difference, with w the column's weight in the schema's scale.
     Guarantee: post-processing of a release; costs no privacy.
     Assumes:   a and b are different rows of one release.
     Error:     unbiased. Variance for d flags of weight 1: d q(1-q)/(1-2p)^4, q = 2p(1-p), whatever the distance.
@@ -80,8 +79,8 @@ def squared_norm(a: Codes, questionnaire: Questionnaire) -> Estimate:
     """
     (one,) = _rows(questionnaire, a=a)
     law = questionnaire.law(DISTANCE, 1)
-    sets = all(answer.values == 1 for answer in questionnaire.columns)
-    return _estimate(law, questionnaire.ways(one, questionnaire.none), _Coin.of(questionnaire, law) if sets else None)
+    sets = all(answer.values == 1 and not answer.points for answer in questionnaire.columns)
+    return _estimate(law, questionnaire.ways(one, questionnaire.origin), _Coin.of(questionnaire, law) if sets else None)
 
 
 def inner_product(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
@@ -104,13 +103,13 @@ def jaccard(a: Codes, b: Codes, questionnaire: Questionnaire) -> Estimate:
     seen = questionnaire.ways(one, two)
     both, either = (questionnaire.law(units, 2) for units in (INNER, UNION))
     i, u = total(both.estimate, seen), total(either.estimate, seen)
-    ii, uu = _guess(both, both.variance, seen, both.possible), _guess(either, either.variance, seen, either.possible)
+    ii, uu = (_guess(law, law.variance, seen, law.open_groups(seen)) for law in (both, either))
     iu = total(both.unbiased(both.covariance(both.estimate, either.estimate)), seen)
     known = u > 0
     safe = np.where(known, u, 1.0)
     j = np.clip(i / safe, 0.0, 1.0)
     error = np.where(known, np.sqrt(np.maximum(ii - 2 * j * iu + j * j * uu, 0.0)) / safe, np.inf)
-    step = _half_jump(both, seen, both.possible) / np.sqrt(ii)
+    step = _half_jump(both, seen, both.open_groups(seen)) / np.sqrt(ii)
 
     def bounds(tail: float) -> Ends:
         return fieller(step - scipy.special.ndtri(tail), (i, u), (ii, iu, uu))
@@ -128,7 +127,7 @@ def _estimate(law: SumLaw, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
 
     The sum over columns, its error with the unbiased estimate of the variance plugged in, and its belt.
     """
-    value, can = total(law.estimate, seen), _can(law, seen)
+    value, can = total(law.estimate, seen), law.open_groups(seen)
     bounds: Bounds
     if coin is None:
         bounds = partial(_belt, line=_Line.of(law, seen, value, can))
@@ -138,28 +137,9 @@ def _estimate(law: SumLaw, seen: Ways, coin: "_Coin | None" = None) -> Estimate:
     return Estimate(plain(value), plain(error), COVERS, bounds)
 
 
-def _can(law: SumLaw, seen: Ways) -> Bools:
-    """The ways in which true cells behind randomized answers can compare.
-
-    The ways in which the cells of each column can compare; where the second row is public, some are ruled out.
-    """
-    if law.sides == 2:
-        return law.possible
-    empty = np.isin(seen.reshape(-1, seen.shape[-1]), (NEITHER, FIRST))
-    without = np.array([True, True, False, False, False])
-    open_ways = np.outer(empty.any(axis=0), without) | np.outer((~empty).any(axis=0), ~without)
-    return np.asarray(law.possible & open_ways)
-
-
 def _guess(law: SumLaw, table: Floats, seen: Ways, can: Bools) -> Floats:
     """Unbiased estimate from randomized answers of a sum over the true ways, cut to what it can be."""
-    return np.clip(total(law.unbiased(table), seen), *_ends(table, can))
-
-
-def _ends(table: Floats, can: Bools) -> tuple[float, float]:
-    """Range of a quantity of randomized answers: the least and the largest sum of a table over all possible ways."""
-    least, most = np.where(can, table, np.inf).min(axis=1), np.where(can, table, -np.inf).max(axis=1)
-    return float(least.sum()), float(most.sum())
+    return np.clip(total(law.unbiased(table), seen), *law.ends(table, can))
 
 
 # ---- all columns alike ----------------------------------------------------------------------------------------------
@@ -182,12 +162,14 @@ class _Coin:
         """
         kinds = set(questionnaire.columns)
         answer = next(iter(kinds))
-        if len(kinds) > 1 or (answer.values > 1 and answer.none >= 0) or len(questionnaire.columns) > _COUNTED:
+        alike = len(kinds) == 1 and not answer.points and not (answer.values > 1 and answer.none >= 0)
+        if not alike or len(questionnaire.columns) > _COUNTED:
             return None
-        differs = law.truth[0] > 0
         apart = SECOND if answer.values == 1 else DIFFERENT
-        rare, usual = (float(law.forth[0, way] @ differs) for way in (SAME, apart))
-        return cls(len(questionnaire.columns), rare, usual, float(law.truth[0, apart]))
+        seen_apart = law.expected((law.truth > 0).astype(float))
+        return cls(
+            len(questionnaire.columns), float(seen_apart[SAME]), float(seen_apart[apart]), float(law.truth[apart])
+        )
 
     def hits(self, value: Floats) -> Integers:
         """How many columns of randomized answers were seen to differ, given the unbiased estimate."""
@@ -260,13 +242,13 @@ class _Line:
 
     @classmethod
     def of(cls, law: SumLaw, seen: Ways, value: Floats, can: Bools) -> Self:
-        least, most = (np.broadcast_to(end, value.shape) for end in _ends(law.truth, can))
+        least, most = (np.broadcast_to(end, value.shape) for end in law.ends(law.truth, can))
         spread = np.maximum(_guess(law, law.variance, seen, can), _TINY)
         lines = []
         for table in (law.variance, law.third):
             guess = law.unbiased(table)
             shared = total(law.unbiased(law.covariance(law.estimate, guess)), seen)
-            lines.append((total(guess, seen), shared / spread, *_ends(table, can)))
+            lines.append((total(guess, seen), shared / spread, *law.ends(table, can)))
         return cls((least, most), lines[0], lines[1], value, _half_jump(law, seen, can))
 
     def moments(self, truth: Floats) -> Ends:

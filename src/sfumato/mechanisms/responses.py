@@ -1,13 +1,13 @@
 """Randomized response: every value of every record is published, or in its place another one, with a known chance.
 
-Kenthapadi et al. Algorithms 5 and 6 for flags, and the same for categories: the truth is e^epsilon0 times as likely as
-each other answer (Warner 1965).
+Kenthapadi et al. Algorithms 5 and 6 for flags, and the same for categories, ordinals and whole numbers of few values:
+the truth is e^epsilon0 times as likely as each other answer (Warner 1965).
 
 Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
 private for the unit, neighbours and change of the guarantee it was prepared for. Steps of the argument:
-``responding.codes`` makes each answer a function of its own cell, so one unit changes the answers of the columns it may
-touch and no others; ``choices.respond`` draws each answer exactly; the rest is post-processing. Rows are handled one by
-one, so the number of rows is shown: neighbours replace, not add.
+``response_columns.codes`` makes each answer a function of its own cell, so one unit changes the answers of the columns
+it may touch and no others; ``choices.respond`` draws each answer exactly; the rest is post-processing. Rows are handled
+one by one, so the number of rows is shown: neighbours replace, not add.
 
 Which loss. A column with m answers has the profile (e^epsilon0 - e^epsilon)/(e^epsilon0 + m - 1), attained by every
 pair of truths. It falls with m, so for one value the column with the fewest answers is the worst. For a whole record
@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.estimation import response_law
-from sfumato.estimation.response_law import Channel, ResponseColumn
+from sfumato.estimation import response_columns
+from sfumato.estimation.response_columns import ResponseColumn
+from sfumato.estimation.response_law import Channel
 from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Prepared, Published, Recipe, check_shows_rows
 from sfumato.privacy.guarantee import Guarantee
@@ -42,15 +43,16 @@ _COMPOSED = 4096  # values beyond which the pure epsilons are added up: exact co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomizedResponse(Recipe):
-    """The recipe: flags and categories, each the truth or, with a known probability, another answer.
+    """The recipe: flags, categories, ordinals and whole numbers of few values, each the truth or another answer.
 
+    Each is the truth with a known probability.
     It has no options: the schema and the guarantee settle everything.
     """
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedResponses":
         """Check that randomized response can keep the promise, before any data is read."""
         _check_promise(guarantee)
-        answers = response_law.answers(schema)
+        answers = response_columns.answers(schema)
         _check_schema(schema, answers)
         return PreparedResponses(schema, guarantee, answers, _changed(answers, guarantee))
 
@@ -62,7 +64,7 @@ def _check_promise(guarantee: Guarantee) -> None:
         raise ParameterError("randomized response projects nothing, got projection='fresh': use projection='fixed'")
     if guarantee.allowed_change.kind == "l2":
         raise ParameterError(
-            "answers are flags and categories, which do not move by lengths, got change='l2': "
+            "answers are one of a few values, which do not move by lengths, got change='l2': "
             "use Change.box() or unit='attribute'"
         )
 
@@ -83,6 +85,7 @@ def _changed(answers: tuple[ResponseColumn, ...], guarantee: Guarantee) -> tuple
         return (sizes[0],)
     if change.kind == "box":
         return tuple(sizes)
+    # A schema of flags alone is never scaled, so that a weight of 1 is a step of 1 whether or not it states its scale.
     if any(answer.values > 1 or answer.weight != 1 for answer in answers):
         raise ParameterError(
             "change='l1' counts changed flags, so it needs a schema of flags of weight 1: "
@@ -148,7 +151,7 @@ class PreparedResponses(Prepared):
         sizes = np.array([answer.categories for answer in self.answers])
 
         def one(position: int, block: NDArray[np.float64]) -> Codes:
-            truth = response_law.codes(self.schema, block)
+            truth = response_columns.codes(self.schema, block)
             words, out = secret.words(parameters, position, truth), np.empty(truth.shape, np.int32)
             for size in np.unique(sizes):
                 out[sizes == size] = words.respond(truth[sizes == size], int(size), each)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy
 
 from sfumato.errors import ParameterError
-from sfumato.estimation.response_law import Between, Channel, Questionnaire, ResponseColumn
+from sfumato.estimation.response_columns import ResponseColumn
+from sfumato.estimation.response_law import Between, Questionnaire
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.base import Noise
 from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances
@@ -269,7 +270,7 @@ _COMPOSED_PLAN = 512  # values beyond which a plan adds up pure epsilons, for sp
 
 
 def responses(request: PlanRequest) -> Iterator[Option]:
-    """Options that publish randomized response for every record, for flags and categories."""
+    """Options that publish randomized response for every record, where columns have few values."""
     guarantee = replace(request.guarantee, projection="fixed")
     if request.schema is None:
         columns: tuple[ResponseColumn, ...] = (ResponseColumn(1, 0, 1.0),)
@@ -323,10 +324,9 @@ def _epsilon_per_value(guarantee: Guarantee, changed: tuple[int, ...]) -> float:
 
 
 def _responses_errors(columns: tuple[ResponseColumn, ...], repeated: int, epsilon: float) -> ResponsesErrors:
-    one = Questionnaire(columns, epsilon).between()
-    channels = [(Channel(epsilon, answer.categories), answer.weight) for answer in columns]
-    scale = max(w * math.sqrt(max(c.keep * (1 - c.keep), c.other * (1 - c.other))) / c.gap for c, w in channels)
-    return ResponsesErrors(Between(one.same * repeated, one.different * repeated, one.most * repeated), scale)
+    form = Questionnaire(columns, epsilon)
+    one = form.between()
+    return ResponsesErrors(Between(one.same * repeated, one.different * repeated, one.most * repeated), form.deviation)
 
 
 def distances(request: PlanRequest) -> Iterator[Option]:

@@ -133,8 +133,7 @@ class Release:
         return index.astype(np.int64)
 
     def _check_flags(self) -> None:
-        encoding = self.schema.encoding
-        if len(encoding.flags) != encoding.dim or (encoding.weights != 1).any():
+        if not self.schema.encoding.only_bits:
             raise ReleaseError(
                 "Hamming and Jaccard need a schema with flags only, all of weight 1: use distances instead"
             )

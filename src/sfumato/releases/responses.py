@@ -1,7 +1,8 @@
 """Randomized answers in the analyst's hands: questions with error bars. Nothing here costs privacy.
 
 Distances, norms and inner products are in the schema's weighted units: a flag that differs counts w^2, a category
-2 w^2. Error bars are those of ``estimation.responses``.
+2 w^2, an ordinal or a whole number w^2 times the square of the difference, with w the weight in the schema's scale.
+Error bars are those of ``estimation.responses``.
 """
 
 from dataclasses import dataclass
@@ -13,14 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.estimation import neighbours, quantities, response_law, responses
+from sfumato.estimation import neighbours, quantities, response_columns, response_law, responses
 from sfumato.estimation.neighbours import Clusters
-from sfumato.estimation.response_law import Questionnaire
+from sfumato.estimation.response_law import Channel, Questionnaire
 from sfumato.fileformat.manifest import ResponsesManifest
 from sfumato.intervals.estimate import Estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
-from sfumato.tables.columns import Category
+from sfumato.tables.columns import Category, DataColumn, Flag
+from sfumato.tables.decoding import chosen, decoded
+from sfumato.tables.encoding import MISSING, encoded_names
 from sfumato.tables.sources import open_table
 
 Codes = NDArray[Any]
@@ -50,11 +53,27 @@ class ResponsesRelease(Release):
     @property
     def questionnaire(self) -> Questionnaire:
         """The answers that each column can have, and the epsilon of each value."""
-        return Questionnaire(response_law.answers(self.schema), float(self.manifest["mechanism"]["epsilon_per_value"]))
+        return Questionnaire(
+            response_columns.answers(self.schema), float(self.manifest["mechanism"]["epsilon_per_value"])
+        )
 
     def array(self) -> Floats:
         """One encoded row for each record, as ``schema.encoding`` names its columns: unbiased for the weighted one."""
         return self.questionnaire.debiased(self.codes.T)
+
+    def shares(self) -> dict[str, float]:
+        """The estimated share of records with each value of each column: unbiased, so below 0 or above 1 at times.
+
+        Of a flag, the share of those where it is true.
+        """
+        found: dict[str, float] = {}
+        form = self.questionnaire
+        for column, answer, codes in zip(self.schema.data_columns, form.columns, self.codes, strict=True):
+            channel = Channel(form.epsilon, answer.categories)
+            seen = np.bincount(codes, minlength=answer.categories) / max(1, codes.size)
+            shares = (seen - channel.other) / channel.gap
+            found |= zip(*_named(column, shares), strict=True)
+        return found
 
     def table(self) -> pa.Table:
         """The answers in the schema's own values, null for no value, with public ids if there are any."""
@@ -68,7 +87,7 @@ class ResponsesRelease(Release):
         schema = self.schema
         names = schema.source_names
         blocks = open_table(public_rows, schema).blocks(names, _BLOCK)
-        found = [response_law.codes(schema, schema.encode(block)).T for block in blocks]
+        found = [response_columns.codes(schema, schema.encode(block)).T for block in blocks]
         return np.concatenate([np.empty((0, len(names)), np.int64), *found])
 
     def distance(self, i: int, j: int) -> Estimate:
@@ -144,11 +163,19 @@ class ResponsesRelease(Release):
         return self.codes.T[self._check(records)]
 
 
-def _decoded(column: object, codes: Codes) -> pa.Array:
-    """Codes of randomized answers as values: truths of a flag; whole numbers of a category if all are, else texts."""
-    if not isinstance(column, Category):
-        return pa.array(codes.astype(bool))
-    whole = all(isinstance(value, int) and value.bit_length() < 64 for value in column.values)
-    values = [value if whole else str(value) for value in column.values]
-    words = pa.array([*values, None], pa.int64() if whole else pa.string())
-    return words.take(pa.array(codes.astype(np.int64)))
+def _named(column: DataColumn, shares: Floats) -> tuple[list[str], list[float]]:
+    """Shares of randomized answers with the names of their values."""
+    if isinstance(column, Category):
+        names = encoded_names(column)
+        return names, shares[: len(names)].tolist()
+    if isinstance(column, Flag) and len(shares) == 2:
+        return [column.name], [float(shares[1])]
+    values = _decoded(column, np.arange(len(shares))).to_pylist()
+    return [f"{column.name}={MISSING if value is None else value}" for value in values], shares.tolist()
+
+
+def _decoded(column: DataColumn, codes: Codes) -> pa.Array:
+    """Codes of randomized answers as values of their column's own type, null for no value."""
+    if isinstance(column, Category):
+        return chosen(column, codes)
+    return decoded(column, response_columns.cells_of(column)[:, codes])

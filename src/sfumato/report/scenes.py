@@ -120,13 +120,12 @@ def _by_class(release: SyntheticRelease, chosen: Integers) -> tuple[Integers | N
 
 def _responses(release: ResponsesRelease) -> Scene:
     """The scene of released answers: the share of records with each value, freed of the random answers' bias."""
-    names, weights = release.schema.encoding.names, release.schema.encoding.weights
-    chosen = slice(0, _COLUMNS)
-    shares = (release.array() / weights).mean(axis=0)[chosen]
+    found = release.shares()
+    names, shares = list(found), np.array(list(found.values()))[:_COLUMNS]
     shown = len(shares)
     low, high = min(0.0, float(shares.min())), max(1.0, float(shares.max()))
     plot = Plot(
-        x_name="column, or value of a category",
+        x_name="flag, or value of a column",
         y_name="share of records",
         bars=(Bars(np.arange(1.0, shown + 1), shares, np.zeros(shown), shares),),
         x_range=(0.4, shown + 0.6),

@@ -1,5 +1,8 @@
 """Encoded numbers back in their column's own type: what a person would expect to find in the table."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -19,7 +22,7 @@ def decoded(column: DataColumn, rows: Floats) -> pa.Array:
     cell is missing if its level is largest, or at least one half beside a number.
     """
     if isinstance(column, Category):
-        return _chosen(column, rows.argmax(axis=0))
+        return chosen(column, rows.argmax(axis=0))
     if isinstance(column, Set):
         return _items(column, rows)
     if isinstance(column, Vector):
@@ -40,23 +43,28 @@ def _number(column: Real | Integer | Flag | Ordinal | Date, cells: Floats, missi
     if isinstance(column, Integer):
         return pa.array(whole, mask=missing)
     if isinstance(column, Ordinal):
-        return _chosen(column, np.where(missing, len(column.values), whole))
+        return chosen(column, np.where(missing, len(column.values), whole))
     points = dates.from_steps(whole.astype(float), column)
-    return pa.array([None if gone else p for gone, p in zip(missing, points.to_pylist(), strict=True)], points.type)
+    return points.take(pa.array(np.arange(len(points)), mask=missing))
 
 
-def _chosen(column: Category | Ordinal, places: np.ndarray) -> pa.Array:
-    values = [*column.values, None]
-    kind = pa.int64() if all(isinstance(v, int) for v in column.values) else pa.string()
-    words = [v if v is None or kind == pa.int64() else str(v) for v in values]
-    return pa.array([words[place] for place in places], kind)
+def chosen(column: Category | Ordinal, places: NDArray[Any]) -> pa.Array:
+    """The values of a column at these places of its list, whole numbers or texts; null one place after the last."""
+    return _words([*column.values, None]).take(pa.array(np.asarray(places, np.int64)))
+
+
+def _words(values: Sequence[str | int | None]) -> pa.Array:
+    """Listed values of a column as whole numbers, if all are such that 64 bits with a sign hold, else as texts."""
+    whole = all(v is None or (isinstance(v, int) and v.bit_length() < 64) for v in values)
+    return pa.array([v if whole or v is None else str(v) for v in values], pa.int64() if whole else pa.string())
 
 
 def _items(column: Set, rows: Floats) -> pa.Array:
-    names = column.values if column.values is not None else range(column.width)
-    kind = pa.int64() if all(isinstance(v, int) for v in names) else pa.string()
-    words = [v if kind == pa.int64() else str(v) for v in names]
+    """The items of each cell of a set: those that are largest, as many as it may have, of at least one half."""
     order = np.argsort(-rows, axis=0, kind="stable")[: column.most]
-    kept = np.take_along_axis(rows, order, axis=0) >= 0.5
-    lists = [[words[i] for i in sorted(order[kept[:, j], j])] for j in range(rows.shape[1])]
-    return pa.array(lists, pa.list_(kind))
+    kept = np.zeros(rows.shape, bool)
+    np.put_along_axis(kept, order, np.take_along_axis(rows, order, axis=0) >= 0.5, axis=0)
+    items = np.nonzero(kept.T)[1]
+    ends = np.cumsum([0, *kept.sum(axis=0)])
+    words = _words(column.values if column.values is not None else range(column.width))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), words.take(pa.array(items)))

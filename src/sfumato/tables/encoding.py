@@ -80,6 +80,11 @@ class Encoding:
         return len(self.names)
 
     @property
+    def only_bits(self) -> bool:
+        """Whether all encoded columns are flags that count 1."""
+        return len(self.flags) == self.dim and bool((self.weights == 1).all())
+
+    @property
     def alone(self) -> np.ndarray:
         """Which encoded columns are a value of their own, in no group."""
         found = np.ones(self.dim, bool)
