@@ -81,10 +81,12 @@ def test_no_cell_raises_or_is_told():
     assert np.isfinite(SketchTransformer(2).fit(odd).transform(odd)).all()
 
 
-def test_each_column_may_have_its_bounds():
+@pytest.mark.parametrize(("scale", "most"), [("raw", [1, 20]), ("bounds", [1, 1])])
+def test_each_column_may_have_its_bounds(scale, most):
     data = np.tile([5.0, 50.0], (4000, 1))
-    sketch = SketchTransformer(projection="identity", n_components=2, low=[0, 0], high=[1, 20], epsilon=50.0).fit(data)
-    assert np.abs(sketch.transform(data).mean(axis=0) - [1, 20]).max() < 0.5
+    terms = {"projection": "identity", "n_components": 2, "low": [0, 0], "high": [1, 20], "epsilon": 50.0}
+    sketch = SketchTransformer(**terms, scale=scale).fit(data)
+    assert np.abs(sketch.transform(data).mean(axis=0) - most).max() < 0.5
     with pytest.raises(SchemaError, match="2 of them"):
         SketchTransformer(2, low=np.zeros(3)).fit(data)
 

@@ -4,6 +4,7 @@ Fitting spends no privacy: it learns the number of columns and nothing else. **E
 rows is a new release with fresh noise, and releases of the same rows add up; transform once and keep the result.
 """
 
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sfumato.numerics.types import Floats
 from sfumato.pipeline import release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.projection import Family
+from sfumato.tables.encoding import Scale
 from sfumato.tables.schema import Schema
 
 
@@ -27,6 +29,8 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     [low, high]; k calls on the same rows are k releases. The projection is fixed by ``seed``, which is public.
 
     low, high : bounds of every column (numbers, or one per column), from knowledge and never from the data.
+    scale     : as of a schema: columns of different bounds count in units of their range (``bounds``), or in their own
+                (``raw``).
     ledger    : where every call of ``transform`` is charged.
     """
 
@@ -42,6 +46,7 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         projection: Family = "sparse",
         noise: Literal["laplace", "gaussian"] = "laplace",
         seed: int = 0,
+        scale: Scale = "bounds",
         ledger: release.Budget = None,
     ) -> None:
         self.n_components = n_components
@@ -53,13 +58,14 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.projection = projection
         self.noise = noise
         self.seed = seed
+        self.scale = scale
         self.ledger = ledger
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Learn the number of columns and check the parameters. Spends nothing."""
         del y
         validate_data(self, X, reset=True, dtype=None, ensure_all_finite=False)
-        schema = Schema.reals(self.n_features_in_, low=self.low, high=self.high)
+        schema = replace(Schema.reals(self.n_features_in_, low=self.low, high=self.high), scale=self.scale)
         guarantee = Guarantee(epsilon=self.epsilon, delta=self.delta, unit=self.unit)
         mechanism = Sketch(
             dimension=self.n_components,

@@ -24,6 +24,9 @@ from sfumato.privacy import attack_bounds
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Flag, Real
+from sfumato.tables.schema import Schema
+from support.asked_kinds import KINDS
+from support.asked_kinds import table as kinds_table
 from support.sources import MODULES, SOURCE, imported_modules
 
 
@@ -420,3 +423,23 @@ def test_a_file_is_read_whole_however_its_rows_are_grouped(tmp_path):
     case = example_data.TargetTable.read(tmp_path / "t.parquet", schema)
     assert np.array_equal(case.table["a"].to_numpy(), np.arange(80_000))
     assert case.table["b"].to_pylist() == ["no", "yes"] * 40_000
+
+
+def test_flags_that_keep_missing_cells_are_no_plain_bits():
+    for column, plain in ((Flag("b"), True), (Flag("b", missing="level"), False), (Flag("b", weight=2.0), False)):
+        schema = Schema((Flag("a"), column))
+        case = example_data.TargetTable("two flags", pa.table({"a": [True] * 8, "b": [False] * 8}), schema)
+        assert reconstruction.guessable(case) == plain
+        if not plain:
+            with pytest.raises(ParameterError, match="flags of weight 1 only"):
+                linkage.true_bits(case)
+
+
+def test_tables_of_every_kind_are_read_to_be_attacked(tmp_path):
+    data = kinds_table()
+    pq.write_table(data, tmp_path / "kinds.parquet")
+    case = example_data.TargetTable.read(tmp_path / "kinds.parquet", KINDS)
+    expected = KINDS.clip(KINDS.encode(data)) * KINDS.encoding.weights[:, None]
+    assert (case.encoded() == expected.T).all()
+    assert case.classes("education").tolist() == [0, 1, 2, 3, 1, 1, 3, 0]
+    assert case.some(np.array([2, 0])).num_rows == 2

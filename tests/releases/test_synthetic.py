@@ -1,6 +1,7 @@
 """Synthetic rows in the analyst's hands: samples, labels, test rows, tables, and learning from them."""
 
 import math
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,11 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import Category, Flag, Real, Vector
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
+from support.asked_kinds import KINDS, LEVELS
+from support.asked_kinds import table as kinds_table
 from support.evidence import agrees
 from support.mixed import MIXED, MODES, mixed_table
 from support.rows import table_rows
@@ -171,6 +174,46 @@ def test_a_label_returns_to_its_place_among_reconstructed_columns():
     table = release.table(reconstruct=True)
     assert table.column_names == ["a", "b", "c", "d", "y"]
     assert table["c"].to_pylist() == release.labels().tolist()
+
+
+@pytest.mark.parametrize(("label", "kind"), [(None, "values"), ("age", "values"), ("education", "classes")])
+def test_reconstructed_rows_have_the_tables_own_names_types_and_values(label, kind):
+    data = pa.concat_tables([kinds_table()] * 100)
+    release = made(data, KINDS, dimension=20, normalise="never", label=label, kind=kind)
+    table = release.table(reconstruct=True)
+    assert table.column_names == data.column_names
+    assert table["age"].type == pa.int64()
+    for name in ("children", "education", "stage", "joined", "seen", "smoker", "city", "basket"):
+        assert table[name].type == data[name].type
+    assert set(table["education"].to_pylist()) <= set(LEVELS)
+    for name in ("children", "income", "stage", "week", "smoker", "city"):
+        assert None in table[name].to_pylist()  # missingness was kept
+    for name in ("age", "education", "joined", "seen", "basket", "face"):
+        assert None not in table[name].to_pylist()
+    assert all(0 <= age <= 120 for age in table["age"].to_pylist())
+    assert all(date(2020, 1, 1) <= day <= date(2020, 12, 31) for day in table["joined"].to_pylist())
+    assert all(len(items) <= 2 and set(items) <= {"milk", "bread", "eggs"} for items in table["basket"].to_pylist())
+    assert all(len(face) == 3 and max(map(abs, face)) <= 1 for face in table["face"].to_pylist())
+    assert release.transform(data).shape == (800, 20)
+
+
+def test_a_vector_of_columns_comes_back_as_these_within_its_bound():
+    schema = Schema([Vector("v", columns=("a", "b"), low=-1, high=1, bound=1.0), Flag("f")])
+    rng = np.random.default_rng(1)
+    data = pa.table({"a": rng.uniform(-1, 1, 500), "b": rng.uniform(-1, 1, 500), "f": rng.random(500) < 0.5})
+    table = made(data, schema, dimension=3, normalise="never").table(reconstruct=True)
+    assert table.column_names == ["a", "b", "f"]
+    lengths = np.hypot(table["a"].to_numpy(), table["b"].to_numpy())
+    assert lengths.max() <= 1
+    assert lengths.max() > 0.9
+
+
+def test_labels_of_texts_and_whole_numbers_together_come_back_as_texts():
+    schema = Schema([Category("c", ["x", 1], missing="x"), Real("a", 0, 1)])
+    data = pa.table({"c": ["x", "1"] * 50, "a": np.linspace(0, 1, 100)})
+    release = made(data, schema, dimension=1, label="c", kind="classes")
+    for table, name in ((release.table(), "label"), (release.table(reconstruct=True), "c")):
+        assert set(table[name].to_pylist()) == {"x", "1"}
 
 
 def test_a_release_whose_numbers_do_not_fit_is_refused():

@@ -5,7 +5,7 @@ published centre (or the middle of the bounds), projected by W. The label, if th
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from sfumato.fileformat.manifest import SyntheticManifest
 from sfumato.numerics.types import Floats
 from sfumato.projection.unit_ball import Frame
 from sfumato.releases.release import Release
-from sfumato.tables.columns import DataColumn
-from sfumato.tables.decoding import decoded
+from sfumato.tables.columns import Category, DataColumn, Ordinal
+from sfumato.tables.decoding import as_in_table, chosen, decoded
 from sfumato.tables.labels import Labelled
 from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
@@ -140,32 +140,40 @@ class SyntheticRelease(Release):
     def table(self, *, reconstruct: bool = False, length: float | None = None) -> pa.Table:
         """The synthetic rows as an Arrow table; with ``reconstruct`` in the schema's own columns, within their bounds.
 
-        A category becomes the value whose column is largest, a flag true from one half on. Rows that were normalised
-        have lost their length: they get ``length``, in weighted units, or that of the middle of the bounds; where they
-        were normalised about that middle, the root mean square length of rows all over the box.
+        A category becomes the value whose column is largest, a flag true from one half on, a set the items of at least
+        one half; integers, ordinals and dates are rounded. Where missingness is kept, cells may be missing. Rows that
+        were normalised have lost their length: they get ``length``, in weighted units, or that of the middle of the
+        bounds; where they were normalised about that middle, the root mean square length of rows all over the box.
         Error: what W leaves out is lost; it is replaced by the centre.
         """
         if reconstruct:
             return self._reconstructed(length)
         named = {f"z{i}": column for i, column in enumerate(self.columns[: self.dimension])}
-        return pa.table(named | ({} if self._labelled.column is None else {"label": pa.array(self.labels().tolist())}))
+        column = self._labelled.column
+        return pa.table(named | ({} if column is None else {"label": self._label_column(column)}))
 
     def _reconstructed(self, length: float | None) -> pa.Table:
         labelled = self._labelled
-        encoding, rows = labelled.others.encoding, self._unprojected(labelled.others, length)
-        inside = np.clip(rows / encoding.weights[:, None], encoding.low[:, None], encoding.high[:, None])
-        found: dict[str, Any] = {}
+        rows = self._unprojected(labelled.others, length) / labelled.others.encoding.weights[:, None]
+        inside = replace(labelled.others, norm=None, norm_bound=None).clip(rows)
+        found: dict[str, dict[str, pa.Array]] = {}
         start = 0
         for column in labelled.others.data_columns:
-            found[column.name] = decoded(column, inside[start : start + column.width])
+            found[column.name] = as_in_table(column, inside[start : start + column.width])
             start += column.width
         if labelled.column is not None:
-            found[labelled.column.name] = self._label_column(labelled.column)
-        return pa.table({c.name: found[c.name] for c in self.schema.data_columns})
+            label = (
+                decoded(labelled.column, self.columns[-1:]) if labelled.numeric else self._label_column(labelled.column)
+            )
+            found[labelled.column.name] = {labelled.column.name: label}
+        ordered = (found[column.name] for column in self.schema.data_columns)
+        return pa.table({name: cells for columns in ordered for name, cells in columns.items()})
 
-    def _label_column(self, column: DataColumn) -> Any:
-        """The labels of the synthetic rows, in the column's own type."""
-        return decoded(column, self.columns[-1:]) if self._labelled.numeric else self.labels().tolist()
+    def _label_column(self, column: DataColumn) -> pa.Array:
+        """The labels of the synthetic rows: numbers as they were sampled, classes in the column's own type."""
+        if isinstance(column, Category | Ordinal):
+            return chosen(column, self.columns[-1].astype(np.int64))
+        return pa.array(self.labels())
 
     def _unprojected(self, schema: Schema, length: float | None) -> Floats:
         """Synthetic rows in weighted units: the centre and what W shows of the way from it.

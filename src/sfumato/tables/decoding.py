@@ -31,6 +31,13 @@ def decoded(column: DataColumn, rows: Floats) -> pa.Array:
     return _number(column, rows[0], missing)
 
 
+def as_in_table(column: DataColumn, rows: Floats) -> dict[str, pa.Array]:
+    """Encoded cells as the columns of the table that they are read from: of a vector's own columns, each by itself."""
+    if isinstance(column, Vector) and column.columns is not None:
+        return {name: pa.array(numbers) for name, numbers in zip(column.columns, rows, strict=True)}
+    return {column.name: decoded(column, rows)}
+
+
 def _number(column: Real | Integer | Flag | Ordinal | Date, cells: Floats, missing: NDArray[np.bool_]) -> pa.Array:
     """Encoded numbers, places or steps in their column's own type."""
     low, high = bounds_of(column)
