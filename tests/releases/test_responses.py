@@ -324,6 +324,8 @@ def test_cells_of_every_kind_become_codes_and_missing_ones_a_code_of_their_own()
     assert found["smoker"] == [1, 0, 2, 1, 0, 2, 1, 0]
     assert found["city"] == [0, 1, 2, 2, 0, 1, 0, 2]
     assert found["sex"] == [0, 1, 2, 2, 0, 1, 0, 1]
+    kept = Schema([Category("c", ["u", "v"], missing="level")])
+    assert response_columns.codes(kept, np.zeros((3, 1))).tolist() == [[2]]  # no value at all is a missing one
 
 
 def test_a_cell_changes_the_code_of_its_own_column_and_row_alone():
