@@ -12,6 +12,7 @@ _PUBLIC = {
     "Components": "mechanisms.components",
     "Covariance": "mechanisms.covariance",
     "Date": "tables.columns",
+    "Draft": "tables.schema_draft",
     "EdgeNoise": "mechanisms.graph_pairs",
     "EdgeResponse": "mechanisms.graph_pairs",
     "Estimate": "intervals.estimate",

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
         if (lost := streams.lost_output()) is not None:
             code = _unheard(options, lost, code)
     except SfumatoError as error:
-        return _refuse(str(error))
+        return _refuse(*(str(error).split("\n") if getattr(error, "problems", ()) else [str(error)]))
     except (KeyboardInterrupt, _Stopped):
         return _refuse(f"interrupted{_spent(options) or '; nothing was left behind'}")
     except MemoryError:
@@ -104,8 +104,8 @@ def _too_large() -> str:
     return "arithmetic overflow, caused by an extreme epsilon, bound or size: choose a value nearer to 1"
 
 
-def _refuse(reason: str) -> int:
-    print(f"sfumato: {untrusted.line(reason)}", file=sys.stderr)
+def _refuse(reason: str, *further: str) -> int:
+    print("\n".join([f"sfumato: {untrusted.line(reason)}", *map(untrusted.line, further)]), file=sys.stderr)
     return 2
 
 

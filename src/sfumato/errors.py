@@ -1,5 +1,7 @@
 """The errors a user can meet. Each also has a built-in parent, and none ever carries a cell value."""
 
+from collections.abc import Sequence
+
 
 class SfumatoError(Exception):
     """Parent of every error that sfumato raises on purpose."""
@@ -18,7 +20,14 @@ class ReleaseError(SfumatoError, ValueError):
 
 
 class SchemaError(SfumatoError, ValueError):
-    """A schema, or a table that does not fit it; the message names the file, column or key and never a cell."""
+    """A schema, or a table that does not fit it; the message names the file, column or key and never a cell.
+
+    problems : each problem by itself, where there are several; the message has a numbered line for each.
+    """
+
+    def __init__(self, message: str = "", problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class LedgerError(SfumatoError, ValueError):

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import SchemaError
+from sfumato.pipeline.fitting import compare
 from sfumato.tables import cells, csv_files
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.schema_draft import compare
 from sfumato.tables.sources import open_table, part_of
 
 X = Real("x", -5, 5, missing=4)

@@ -397,7 +397,7 @@ def test_the_types_of_a_csv_file_serve_a_draft(tmp_path):
     table = csv_of(tmp_path, f"n,x,f,t\n1,{SECRET},true,a\n")
     text = draft(table.schema)
     assert [line for line in text.splitlines() if line.startswith("kind")] == [
-        'kind = "real"',
+        'kind = "integer"',
         'kind = "real"',
         'kind = "flag"',
         'kind = "category"',

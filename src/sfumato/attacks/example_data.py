@@ -19,6 +19,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
 from sfumato.numerics.types import Bools, Floats, Integers
+from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
@@ -46,8 +47,9 @@ class TargetTable:
     @classmethod
     def read(cls, path: str | Path, schema: Schema) -> Self:
         """A table to attack from a whole file of one's own."""
+        data, schema = settled(str(path), schema)
         names = schema.source_names
-        batches = list(open_table(str(path), schema).blocks(names, 1 << 16))
+        batches = list(open_table(data, schema).blocks(names, 1 << 16))
         if sum(batch.num_rows for batch in batches) < 8:
             raise ParameterError("an attack needs at least 8 rows")
         columns = (pa.chunked_array([cells.decoded(batch.column(name)) for batch in batches]) for name in names)

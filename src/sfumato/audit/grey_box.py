@@ -35,6 +35,7 @@ from sfumato.errors import ReleaseError
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.graph_sketch import PreparedGraphSketch
+from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
@@ -80,6 +81,7 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     Whether they are neighbours in the sense of the guarantee is for the caller to know. Raises ReleaseError if neither
     can be released: a comparison of two refusals would say that nothing was found.
     """
+    schema = None if schema is None else settled(first, schema)[1]
     prepared = mechanism.prepare(schema, guarantee)
     level, alone = (
         calibrate(prepared, guarantee).level,

@@ -14,6 +14,7 @@ from sfumato.commands.options import (
     add_table,
     command,
     finite,
+    schema_of,
     tell,
 )
 from sfumato.errors import ParameterError
@@ -96,7 +97,6 @@ def _add_guarantee(parser: argparse.ArgumentParser) -> None:
 def _ask(options: Any) -> None:
     from sfumato import check
     from sfumato.pipeline.session import Session
-    from sfumato.tables.schema import Schema
 
     options.stands = None if options.price else options.stands
     queries = [*options.query, *([] if options.batch is None else _lines(options.batch))]
@@ -108,7 +108,7 @@ def _ask(options: Any) -> None:
         raise ParameterError("answers are charged to a budget: name its ledger with --ledger")
     session = Session(
         options.data,
-        schema=Schema.read(options.schema),
+        schema=schema_of(options),
         ledger=account(options),
         unit=options.unit,
         neighbours=options.neighbours,

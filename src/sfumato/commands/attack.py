@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import add_plot, command, subcommands, tell
+from sfumato.commands.options import SCHEMA, add_plot, command, schema_of, subcommands, tell
 from sfumato.errors import MissingDependency, ParameterError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _add_data(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--data", metavar="TABLE", help=f"Table to attack. The output is then NOT PRIVATE (default: {default})."
     )
-    parser.add_argument("--schema", metavar="FILE", help="Schema file (TOML) of the table.")
+    parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
 
 
 def _add_unit(parser: argparse.ArgumentParser, default: str) -> None:
@@ -124,9 +124,8 @@ def _given(options: Any) -> "TargetTable | None":
     if options.data is None:
         return None
     from sfumato.attacks.example_data import TargetTable
-    from sfumato.tables.schema import Schema
 
-    return TargetTable.read(options.data, Schema.read(options.schema))
+    return TargetTable.read(options.data, schema_of(options))
 
 
 def _told(options: Any, name: str, curves: "list[Curve]") -> None:

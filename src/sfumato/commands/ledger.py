@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import untrusted
 from sfumato.commands.options import (
     LEDGER,
+    SCHEMA,
     TABLE,
     account,
     add_folder,
@@ -17,6 +18,7 @@ from sfumato.commands.options import (
     command,
     finite,
     guarantee_of,
+    schema_of,
     subcommands,
     tell,
 )
@@ -257,16 +259,15 @@ def _add_admit(acts: Any) -> None:
     parser = _act(acts, "admit", text, "people.csv --schema people.toml --dataset people", _admit)
     parser.set_defaults(stands=_CHANGED)
     parser.add_argument("data", metavar="TABLE", help=TABLE)
-    parser.add_argument("--schema", metavar="FILE", help="Schema file (TOML). Not needed for a graph.")
+    parser.add_argument("--schema", metavar="FILE", help=f"{SCHEMA} Not needed for a graph.")
     parser.add_argument("--dataset", required=True, metavar="NAME", help="Name of the dataset.")
 
 
 def _admit(options: Any) -> None:
     from sfumato.ledger.ledger import Ledger, schema_text
     from sfumato.pipeline.release import source_of
-    from sfumato.tables.schema import Schema
 
-    fields = None if options.schema is None else Schema.read(options.schema).to_dict()
+    fields = None if options.schema is None else schema_of(options).to_dict()
     Ledger(options.ledger).admit(options.dataset, schema_text(fields), source_of(options.data))
     tell(options, {"dataset": options.dataset}, f"Releases of {options.data} are now charged to {options.dataset!r}.")
 

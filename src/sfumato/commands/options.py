@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from sfumato.engines.local import Engine
     from sfumato.ledger.account import Account
     from sfumato.privacy.guarantee import Guarantee
+    from sfumato.tables.schema import Schema
 
 TABLE = "CSV or Parquet file, or folder of Parquet files."
+SCHEMA = "Schema file (TOML), or a sheet (.csv, .xlsx)."
 LEDGER = "a SQLite file or a postgresql:// URL"
 _DEFAULTS: dict[str, Any] = {"stands": None, "prints": False, "many_blocks": False, "ledger": None}
 
@@ -92,7 +94,15 @@ def finite(number: float) -> float | None:
 def add_table(parser: argparse.ArgumentParser) -> None:
     """The options for the table that a command reads, and its schema."""
     parser.add_argument("data", metavar="TABLE", help=TABLE)
-    parser.add_argument("--schema", metavar="FILE", required=True, help="Schema file (TOML).")
+    parser.add_argument("--schema", metavar="FILE", required=True, help=SCHEMA)
+
+
+def schema_of(options: Any) -> "Schema":
+    """The schema that the options name, its patterns settled by the column names of the table that they name."""
+    from sfumato.pipeline.fitting import settled
+    from sfumato.tables.schema import Schema
+
+    return settled(options.data, Schema.read(options.schema))[1]
 
 
 def add_folder(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,12 @@
 """``sfumato plan``: what to release, before any data is read."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import add_guarantee, add_plot, command, guarantee_of, tell
+from sfumato.commands.options import SCHEMA, add_guarantee, add_plot, command, guarantee_of, schema_of, tell
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.tables.schema import Schema
 
 
 def add_plan(commands: Any) -> None:
@@ -14,7 +18,10 @@ def add_plan(commands: Any) -> None:
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )
-    parser.add_argument("--schema", metavar="FILE", help="Schema file (TOML).")
+    parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
+    parser.add_argument(
+        "--data", metavar="TABLE", help="Table whose column names the patterns of the schema match. No row is used."
+    )
     parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
     parser.add_argument(
         "--purpose",
@@ -43,11 +50,12 @@ def add_plan(commands: Any) -> None:
 
 def _plan(options: Any) -> None:
     from sfumato.planning.planner import plan
-    from sfumato.tables.schema import Schema
 
+    if options.schema is None and options.data is not None:
+        raise ParameterError("--data needs --schema: its column names settle the patterns of the schema")
     facts = {
         "guarantee": guarantee_of(options),
-        "schema": None if options.schema is None else Schema.read(options.schema),
+        "schema": None if options.schema is None else _schema_to_plan(options),
         "columns": options.columns,
         "purpose": options.purpose,
         "rows": options.rows,
@@ -64,8 +72,13 @@ def _plan(options: Any) -> None:
     tell(options, made.to_dict(), made.describe())
 
 
+def _schema_to_plan(options: Any) -> "Schema":
+    from sfumato.tables.schema import Schema
+
+    return Schema.read(options.schema) if options.data is None else schema_of(options)
+
+
 def _scales(options: Any, facts: dict[str, Any]) -> None:
-    from sfumato.errors import ParameterError
     from sfumato.planning.scales import plan_scales
 
     if options.distance is not None or options.plot is not None:

@@ -8,7 +8,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from sfumato.commands.options import add_epsilon_delta, add_guarantee, add_neighbours, add_table, guarantee_of
+from sfumato.commands.options import (
+    add_epsilon_delta,
+    add_guarantee,
+    add_neighbours,
+    add_table,
+    guarantee_of,
+    schema_of,
+)
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -44,9 +51,7 @@ class KindOptions:
 
 
 def _terms(options: Any, mechanism: "Recipe") -> Terms:
-    from sfumato.tables.schema import Schema
-
-    return Terms(Schema.read(options.schema), mechanism, guarantee_of(options))
+    return Terms(schema_of(options), mechanism, guarantee_of(options))
 
 
 def _add_dimension(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
@@ -130,10 +135,9 @@ def _planned(options: Any) -> Terms:
     """The recipe of the sketch that a plan puts first."""
     from sfumato.mechanisms.sketch import Sketch
     from sfumato.planning.planner import plan
-    from sfumato.tables.schema import Schema
     from sfumato.tables.sources import open_table
 
-    schema = Schema.read(options.schema)
+    schema = schema_of(options)
     rows = open_table(options.data, schema).rows
     made = plan(schema=schema, guarantee=guarantee_of(options), rows=rows, distance=options.distance)
     made = made.only(lambda o: isinstance(o.mechanism, Sketch) and options.noise in (None, o.noise))

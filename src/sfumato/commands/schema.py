@@ -1,10 +1,12 @@
 """``sfumato schema`` and ``sfumato check``: what the data may be."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from sfumato import untrusted
-from sfumato.commands.options import TABLE, add_table, command, tell
+from sfumato.commands.options import TABLE, add_table, command, schema_of, tell
+from sfumato.errors import ParameterError
 
 
 def add_schema(commands: Any) -> None:
@@ -22,19 +24,44 @@ def add_schema(commands: Any) -> None:
         action="store_true",
         help="Take the bounds from the data. NOT PRIVATE: outside every guarantee, and recorded in every manifest.",
     )
+    parser.add_argument(
+        "--as",
+        dest="form",
+        choices=("toml", "sheet"),
+        default="toml",
+        help="Form of the draft: TOML, or a sheet with one line per column for a spreadsheet program (default toml).",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="New file for the draft, .toml, or .csv or .xlsx for a sheet (default: print it)."
+    )
 
 
 def _schema(options: Any) -> None:
-    from sfumato.tables.schema_draft import bounded_by_data, draft
+    from sfumato.tables import sheet
+    from sfumato.tables.schema import Schema
     from sfumato.tables.sources import open_table
 
     table = open_table(options.data)
+    made: Any = Schema.from_arrow(table.schema)
     if options.bounds_from_data:
-        text = bounded_by_data(table.schema, table.blocks(table.schema.names, 1 << 16)).to_toml()
+        made = made.bounded_by_data(table.blocks(table.schema.names, 1 << 16))
         print("sfumato: NOT PRIVATE: these bounds are values of the data", file=sys.stderr)
-    else:
-        text = draft(table.schema)
+    if options.out is not None:
+        _write_new(Path(options.out), made, options.form)
+        tell(options, {"schema": options.out}, f"Draft written to {options.out}")
+        return
+    text = sheet.csv_text(made.rows()) if options.form == "sheet" else made.to_toml()
     tell(options, {"schema": text}, text.rstrip("\n"))
+
+
+def _write_new(path: Path, made: Any, form: str) -> None:
+    """Write a drafted schema to a file that is not there yet: it may stand beside data of nearly the same name."""
+    suffixes = (".csv", ".xlsx") if form == "sheet" else (".toml", ".csv", ".xlsx")
+    if path.suffix.lower() not in suffixes:
+        raise ParameterError(f"--out must end in {', '.join(suffixes)}, got {path.name}")
+    if path.exists():
+        raise ParameterError(f"{path} is there already: choose another name")
+    made.write(path)
 
 
 def add_check(commands: Any) -> None:
@@ -50,15 +77,13 @@ def add_check(commands: Any) -> None:
 
 
 def _check(options: Any) -> None:
-    from sfumato.tables.schema import Schema
-    from sfumato.tables.schema_draft import compare
+    from sfumato.pipeline.fitting import compare
     from sfumato.tables.sources import open_table
 
-    schema = Schema.read(options.schema)
-    names = schema.source_names
-    findings = compare(
-        schema, open_table(options.data).blocks(names, 1 << 16)
-    )  # as text: it tells unreadable from missing
+    schema = schema_of(options)
+    table = open_table(options.data)  # without the schema, as text: it tells unreadable from missing
+    table.check_types(schema)
+    findings = compare(schema, table.blocks(schema.source_names, 1 << 16))
     warning = "NOT PRIVATE: this output counts cells of the data. Do not share it."
     lines = [f"  {untrusted.line(f.column)}: {f.problem} in {f.count} cells" for f in findings]
     lines = lines or ["  All cells fit the schema."]

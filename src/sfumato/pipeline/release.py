@@ -22,6 +22,7 @@ from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Quote, Request
 from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe
 from sfumato.pipeline.charging import charged, record
+from sfumato.pipeline.fitting import settled
 from sfumato.privacy.calibration import Calibrated, calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret, protects
@@ -175,6 +176,8 @@ class _PlannedRelease:
     ) -> "_PlannedRelease":
         if schema is None and guarantee.unit != "edge":
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
+        if schema is not None:
+            data, schema = settled(data, schema)
         calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
         return cls(mechanism, calibrated, origin, source, secret, engine)

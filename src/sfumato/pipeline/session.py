@@ -37,6 +37,7 @@ from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Quote, Request
 from sfumato.numerics.types import Integers
 from sfumato.pipeline.charging import charged
+from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.open_session import Answer, Opened, sealed
 from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, source_of, table_of
 from sfumato.privacy import composition
@@ -52,7 +53,8 @@ from sfumato.randomness import noise
 from sfumato.randomness.noise import laplace_scale
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, Rows
-from sfumato.tables.schema import Schema, positions
+from sfumato.tables.patterns import positions
+from sfumato.tables.schema import Schema
 from sfumato.tables.sources import open_table
 
 Unit = Literal["record", "attribute"]
@@ -88,7 +90,9 @@ class Session:
         if cap.unit == "edge":
             raise LedgerError(f"{account.name!r} is a graph, by its cap: a session answers questions about records")
         whole = group if group is not None else cap.group if unit == "record" else 1
-        self.account, self.schema, self.origin = account, schema, source_of(data)
+        self.origin = source_of(data)
+        data, schema = settled(data, schema)
+        self.account, self.schema = account, schema
         self.promise = Guarantee(epsilon=1.0, unit=unit, neighbours=neighbours or cap.neighbours, group=whole)
         check_counts(self.promise)
         self.table = table_of(account, open_table(data, schema), schema)

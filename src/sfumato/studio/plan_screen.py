@@ -19,6 +19,7 @@ from sfumato import check
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.pipeline.fitting import settled
 from sfumato.planning import option, per_record, planner
 from sfumato.planning.option import Option, Purpose
 from sfumato.planning.planner import Plan
@@ -208,7 +209,7 @@ def _schema(studio: Studio, name: str) -> Schema:
     """The schema of the table on the Plan screen; the same file is read once, which takes long if it is wide."""
     path = studio.folder.schema(name)
     state = path.stat()
-    return _read(path, state.st_mtime_ns, state.st_size)
+    return settled(studio.folder.table(name), _read(path, state.st_mtime_ns, state.st_size))[1]
 
 
 @functools.lru_cache(maxsize=8)

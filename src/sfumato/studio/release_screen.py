@@ -23,6 +23,7 @@ from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.release import prospect
 from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
@@ -144,7 +145,7 @@ def order_of(studio: Studio, fields: Form) -> Order:
     graph = fields.get("unit") == "edge"
     table = fields.get("data", "")
     data = studio.folder.table(table)
-    schema = None if graph else read_schema(studio.folder.schema(table))
+    schema = None if graph else settled(data, read_schema(studio.folder.schema(table)))[1]
     recipe, guarantee, state = RECIPES[kind](fields), guarantee_in(fields), file_state(data)
     check_memory(recipe, schema)
     account = _account(studio, fields)

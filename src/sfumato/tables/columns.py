@@ -23,6 +23,7 @@ from sfumato.tables.declared import (
     names_of,
     whole,
 )
+from sfumato.tables.patterns import open_patterns
 
 _UNFILLED: Any = None  # the default of what has to be given
 
@@ -211,7 +212,7 @@ class Vector:
     """``size`` numbers in [low, high] each: an embedding, an image, readings of alike sensors.
 
     bound   : the largest Euclidean length, if given; longer vectors are shortened to it.
-    columns : the columns of the table that hold the numbers; without them, one column of lists.
+    columns : the columns of the table that hold the numbers, a list or a pattern; without them, one column of lists.
     whole   : the unit ``attribute`` protects the vector as one value; if false, each of its numbers is a value.
     A missing cell, or a list of another length, becomes the numbers nearest to 0 within the bounds; so does a number.
     """
@@ -221,7 +222,7 @@ class Vector:
     low: float = _UNFILLED
     high: float = _UNFILLED
     bound: float | None = None
-    columns: tuple[str, ...] | None = None
+    columns: Any = None  # once made, a tuple of names or None
     whole: bool = True
     weight: float = 1.0
     kind: ClassVar[str] = "vector"
@@ -230,11 +231,9 @@ class Vector:
     def __post_init__(self) -> None:
         check_text(self.name, "name of a column")
         if self.columns is not None:
-            object.__setattr__(self, "columns", names_of(self, self.columns))
-            object.__setattr__(self, "size", len(self.columns) if self.size is None else self.size)
-        check_count(self, "size")
-        if self.columns is not None and len(self.columns) != self.size:
-            raise SchemaError(f"size of column {self.name!r} is {self.size}, and it names {len(self.columns)} columns")
+            self._settle_columns(names_of(self, self.columns))
+        if self.size is not None or self.columns is None:
+            check_count(self, "size")
         for key in ("low", "high") if self.bound is None else ("low", "high", "bound"):
             object.__setattr__(self, key, finite(self, key))
         check_bounds(self, self.high - self.low)
@@ -248,6 +247,14 @@ class Vector:
             )
         if self.bound is not None and not self.low <= 0 <= self.high:
             raise SchemaError(f"bound of column {self.name!r} needs low <= 0 <= high: shortened vectors go towards 0")
+
+    def _settle_columns(self, names: tuple[str, ...]) -> None:
+        object.__setattr__(self, "columns", names)
+        if open_patterns([self]):
+            return  # the size is known once a table has settled them
+        object.__setattr__(self, "size", len(names) if self.size is None else self.size)
+        if len(names) != self.size:
+            raise SchemaError(f"size of column {self.name!r} is {self.size}, and it names {len(names)} columns")
 
     @property
     def width(self) -> int:
@@ -316,6 +323,16 @@ KINDS: dict[str, Any] = {
     "set": Set,
     "id": Id,
 }
+NEEDED: dict[str, tuple[str, ...]] = {
+    "real": ("low", "high"),
+    "integer": ("low", "high"),
+    "ordinal": ("values",),
+    "category": ("values",),
+    "date": ("low", "high"),
+    "datetime": ("low", "high"),
+    "vector": ("size", "low", "high"),
+    "set": ("values", "most"),
+}  # what a draft leaves to fill in; a set may have buckets instead of values, and columns give a vector its size
 
 
 def source_names(column: Column) -> tuple[str, ...]:

@@ -4,17 +4,52 @@ import contextlib
 import math
 import operator
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 
+from sfumato import untrusted
 from sfumato.errors import SchemaError
+from sfumato.tables import patterns
 
 LEVEL = "level"  # what ``missing`` says where missingness is kept
 _WHOLE = 1 << 53  # below it, doubles hold every whole number
 _MOST_CODES = 1 << 20  # encoded columns of one vector or set
+_MOST_TOLD = 50  # problems in one message
+
+
+def gathered(problems: Sequence[str]) -> SchemaError:
+    """One refusal for every problem of a declared schema or of a table: a numbered line for each, 50 at most."""
+    if len(problems) == 1:
+        return SchemaError(problems[0])
+    shown = [f"  {number}. {untrusted.line(each)}" for number, each in enumerate(problems[:_MOST_TOLD], 1)]
+    more = [f"  ... and {len(problems) - _MOST_TOLD} more"] if len(problems) > _MOST_TOLD else []
+    return SchemaError("\n".join([f"{len(problems)} problems:", *shown, *more]), problems)
+
+
+def told(error: SchemaError) -> Sequence[str]:
+    """The problems of a declared schema that an error tells, one by one."""
+    return error.problems or (str(error),)
+
+
+def complaints(check: Callable[..., None], *of: Any) -> list[str]:
+    """What a check of something declared refuses, if it does."""
+    try:
+        check(*of)
+    except SchemaError as error:
+        return list(told(error))
+    return []
+
+
+def repeated(names: Iterable[str], what: str) -> list[str]:
+    """Complaints about declared names that are there more than once."""
+    return [
+        f"the {what} {name!r} is there more than once: names must be unique"
+        for name, count in Counter(names).items()
+        if count > 1
+    ]
 
 
 def keeps_missing(column: Any) -> bool:
@@ -91,13 +126,15 @@ def moment(column: Any, key: str) -> date:
 
 
 def names_of(column: Any, names: Iterable[str]) -> tuple[str, ...]:
-    """The declared names of the columns that hold the numbers of a vector."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise SchemaError(f"columns of the vector {column.name!r} must be a list of names, got {names!r}")
-    found = tuple(names)
-    for name in found:
+    """The declared names of the columns that hold the numbers of a vector: a list, a pattern or a numbered range."""
+    if not isinstance(names, Iterable):
+        raise SchemaError(
+            f"columns of the vector {column.name!r} must be a list of names or a pattern such as 'e*', got {names!r}"
+        )
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    for name in listed:
         check_text(name, f"name of a column of the vector {column.name!r}")
-    return found
+    return tuple(each for name in listed for each in patterns.numbered(name))
 
 
 def check_bounds(column: Any, width: float) -> None:

@@ -71,13 +71,13 @@ def _fill_vector(block: Floats, array: Any, column: Vector) -> None:
 
 def _parts(array: Any) -> tuple[Integers, Integers, NDArray[Any]]:
     """The length of each list, -1 where it is missing, where it starts among the numbers, and the numbers."""
-    lengths, starts, inner = _laid_out(array)
+    lengths, starts, inner = laid_out(array)
     if cells.is_plain(inner):
         return lengths, starts, cells.numbers(inner)
     return lengths, starts, cells.read(inner, Real("number", 0.0, 1.0)).astype(float)
 
 
-def _laid_out(array: Any) -> tuple[Integers, Integers, Any]:
+def laid_out(array: Any) -> tuple[Integers, Integers, Any]:
     """The length of each list, -1 where it is missing, where it starts, and the cells of all lists."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     if types.is_fixed_size_list(array.type):
@@ -91,7 +91,7 @@ def _laid_out(array: Any) -> tuple[Integers, Integers, Any]:
 
 
 def _fill_set(block: Floats, array: Any, column: Set) -> None:
-    lengths, starts, inner = _laid_out(array)
+    lengths, starts, inner = laid_out(array)
     codes = _codes(inner, column)
     present = np.maximum(lengths, 0)
     owners = np.repeat(np.arange(lengths.size), present)

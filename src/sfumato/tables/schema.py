@@ -8,11 +8,8 @@ depends on a private cell would tell about it.
 import hashlib
 import json
 import math
-import tomllib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import date
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -20,17 +17,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from sfumato import check, untrusted
+from sfumato import check
 from sfumato.errors import SchemaError
 from sfumato.numerics.lattice import Plain
 from sfumato.numerics.types import Floats
-from sfumato.tables import cells, lists
-from sfumato.tables.columns import KINDS, Column, DataColumn, Id, Integer, Real, Set, Vector, source_names
+from sfumato.tables import cells, declared, lists, patterns, schema_file, sheet
+from sfumato.tables.columns import Column, DataColumn, Flag, Id, Integer, Real, Set, Vector, source_names
 from sfumato.tables.encoding import Encoding, Scale, encoded_names, missing_value, of_one_range
+from sfumato.tables.patterns import positions
+from sfumato.tables.schema_draft import Draft, arrow_types, pandas_categories, pandas_types
 
 Norm = Literal["l1", "l2"]
 
-LARGEST = 1 << 26  # bytes of a schema file
 _CLASSES = "Real, Integer, Flag, Ordinal, Category, Date, Vector, Set and Id"
 
 
@@ -42,6 +40,8 @@ class Schema:
                        weights are relative to that. ``raw``: in its own units. Columns that are numbers of one range
                        stay raw, since scaling would only change the unit.
     bounds_from_data : confesses that bounds were taken from the data, which no guarantee covers.
+    A name such as ``WAP*`` is a pattern, and ``WAP{001..520}`` a numbered range (see ``patterns``). A schema with
+    patterns is of use once ``matched`` has settled them with the names of a table; ``release`` and the like do so.
     Guarantee: ``encode`` reads each cell by itself; no cell changes how another is encoded or raises an error.
     """
 
@@ -51,6 +51,7 @@ class Schema:
     bounds_from_data: bool = False
     scale: Scale | None = None
     scale_stated: bool = field(init=False, repr=False, compare=False, default=True)
+    open_patterns: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())  # not settled yet
     _encoding: Encoding | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
@@ -60,6 +61,8 @@ class Schema:
         for place, column in enumerate(self.columns, 1):
             if not isinstance(column, get_args(Column)):
                 raise SchemaError(f"column number {place} must be one of {_CLASSES}, got {column!r}")
+        object.__setattr__(self, "columns", patterns.expanded(self.columns))
+        object.__setattr__(self, "open_patterns", patterns.open_patterns(self.columns))
         self._check_columns()
         if not isinstance(self.bounds_from_data, bool):
             raise SchemaError(f"bounds_from_data must be true or false, got {self.bounds_from_data!r}")
@@ -72,18 +75,22 @@ class Schema:
     def _settle_scale(self) -> None:
         if self.scale not in (None, *get_args(Scale)):
             raise SchemaError(f"scale must be 'bounds' or 'raw', got {self.scale!r}")
+        if self.open_patterns:  # settled with them
+            object.__setattr__(self, "scale_stated", self.scale is not None)
+            return
         alike = of_one_range(self.data_columns)
         object.__setattr__(self, "scale_stated", alike or self.scale is not None)
         object.__setattr__(self, "scale", "raw" if alike else self.scale or "bounds")
 
     def _check_columns(self) -> None:
         _refuse_twice([c.name for c in self.columns], "column")
-        _refuse_twice(self.source_names, "column")
-        _refuse_twice([n for c in self.data_columns for n in encoded_names(c)], "encoded column")
+        if not self.open_patterns:
+            _refuse_twice(self.source_names, "column")
+            _refuse_twice([n for c in self.data_columns for n in encoded_names(c)], "encoded column")
         ids = [c.name for c in self.columns if isinstance(c, Id)]
         if len(ids) > 1:
             raise SchemaError(f"at most one column may be an id, got {', '.join(map(repr, ids))}")
-        if not self.data_columns:
+        if len(ids) == len(self.columns):
             raise SchemaError("a schema needs at least one column that is no id")
 
     def _check_clip(self) -> None:
@@ -113,8 +120,16 @@ class Schema:
 
     @property
     def data_columns(self) -> tuple[DataColumn, ...]:
-        """The columns that are encoded, in order."""
+        """The columns that are encoded, in order; refused where patterns are not settled yet."""
+        self._need_names()
         return tuple(c for c in self.columns if not isinstance(c, Id))
+
+    def _need_names(self) -> None:
+        if self.open_patterns:
+            raise SchemaError(
+                f"the schema has the pattern {self.open_patterns[0]!r}, which needs the names of a table's columns: "
+                "give the table, or write a numbered range such as 'x{1..9}'"
+            )
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -136,6 +151,7 @@ class Schema:
     def encoding(self) -> Encoding:
         """The layout of the encoded matrix; a function of the schema alone."""
         if self._encoding is None:
+            self._need_names()
             assert self.scale is not None
             object.__setattr__(self, "_encoding", Encoding.of(self.data_columns, self.scale))
         assert self._encoding is not None
@@ -194,70 +210,96 @@ class Schema:
             _shorten(inside, encoding.weights[:, None], self.norm, self.norm_bound)
         return np.asarray(inside)
 
+    def matched(self, names: Iterable[str]) -> Self:
+        """The schema with its patterns settled by the names of a table's columns; without patterns, itself.
+
+        A pattern stands for the columns that it matches and that no other entry names. Names are public: nothing is
+        read off the rows.
+        """
+        return self if not self.open_patterns else replace(self, columns=patterns.matched(self.columns, names))
+
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON-able values, defaults left out; without a scale, units are raw, as in version 0.1.0."""
+        self._need_names()
+        result = self._settings()
+        if self.scale == "raw":
+            del result["scale"]
+        return result | {"columns": [schema_file.column_values(c) for c in self.columns]}
+
+    def _settings(self) -> dict[str, Any]:
+        """What a file says besides the columns."""
         result: dict[str, Any] = {"bounds_from_data": True} if self.bounds_from_data else {}
-        if self.scale != "raw":
+        if self.scale is not None:
             result["scale"] = self.scale
         if self.norm is not None:
             result["clip"] = {"norm": self.norm, "bound": self.norm_bound}
-        return result | {"columns": [_column_to_dict(c) for c in self.columns]}
+        return result
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_dict``."""
-        _refuse_unknown(values, ("columns", "clip", "bounds_from_data", "scale"), "the schema")
-        clip, columns = values.get("clip", {}), values.get("columns", [])
-        if not isinstance(columns, list) or not isinstance(clip, Mapping):
-            raise SchemaError("columns must be written as [[columns]] and clip as [clip]")
-        _refuse_unknown(clip, ("norm", "bound"), "clip")
-        made = tuple(_column_from_dict(place, entry) for place, entry in enumerate(columns, 1))
-        from_data, scale = values.get("bounds_from_data", False), values.get("scale", "raw")
-        return cls(made, clip.get("norm"), clip.get("bound"), from_data, scale)
+        """The inverse of ``to_dict``; names are those of columns, never patterns."""
+        return cls._of(schema_file.written(values))
 
     def to_toml(self) -> str:
         """The schema as a TOML text that people can read and edit."""
-        values = self.to_dict()
-        lines = ["bounds_from_data = true"] if self.bounds_from_data else []
-        lines += [f'scale = "{self.scale}"', ""]
-        if "clip" in values:
-            lines += ["[clip]", *_toml_lines(values["clip"]), ""]
-        for column, written in zip(self.columns, values["columns"], strict=True):
-            dated = {key: getattr(column, key) for key in written if isinstance(getattr(column, key), date)}
-            lines += ["[[columns]]", *_toml_lines(written | dated), ""]
-        return "\n".join(lines)
+        return schema_file.toml_text(self._settings(), self.columns)
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """The inverse of ``to_toml``; without a scale it is by bounds, and refused where that could be mistaken."""
-        try:
-            values = tomllib.loads(text)
-        except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
-            raise SchemaError(f"not TOML: {error}") from None
-        except RecursionError:
-            raise SchemaError("not a schema: its brackets are nested too deeply") from None
-        if "scale" in values:
-            return cls.from_dict(values)
-        raw = cls.from_dict(values)
-        _refuse_unstated(raw, values)
-        return cls(raw.columns, raw.norm, raw.norm_bound, raw.bounds_from_data)
+        """The inverse of ``to_toml``; without a scale it is by bounds, and refused where that could be mistaken.
+
+        One SchemaError tells every problem.
+        """
+        return cls._of(schema_file.from_toml(text))
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The schema in a TOML file; errors name the file."""
+        """The schema in a TOML file, or in a sheet (.csv, .xlsx); one SchemaError names the file and every problem."""
         path = Path(path)
         try:
-            return cls.from_toml(untrusted.read(path, LARGEST).decode().replace("\r\n", "\n").replace("\r", "\n"))
-        except untrusted.NotOrdinaryError as error:
-            raise SchemaError(f"{path}: {error}, so it is not read: name the file of a schema") from None
-        except (OSError, UnicodeError):
-            raise SchemaError(f"{path}: there is no such schema file, or it is not UTF-8 text") from None
+            if path.suffix.lower() in sheet.SUFFIXES:
+                return cls._of(sheet.read(path))
+            return cls._of(schema_file.from_toml(schema_file.text_of(path), path.parent))
         except SchemaError as error:
-            raise SchemaError(f"{path}: {error}") from None
+            raise SchemaError(f"{path}: {error}", error.problems) from None
+
+    def rows(self) -> list[list[str]]:
+        """The schema as the rows of a sheet, headers first."""
+        return sheet.rows_of(self._settings(), [schema_file.entry_of(c) for c in self.columns])
 
     def write(self, path: str | Path) -> None:
-        """Write the schema to a TOML file."""
-        Path(path).write_text(self.to_toml(), encoding="utf-8", newline="\n")
+        """Write the schema to a TOML file, or to a sheet (.csv, .xlsx)."""
+        sheet.write(Path(path), self)
+
+    @classmethod
+    def _of(cls, written: schema_file.WrittenSchema) -> Self:
+        """The schema that a file describes; refused with every problem, those of the whole schema among them."""
+        problems = list(written.problems)
+        try:
+            made = cls((Flag("any"),) if problems else written.columns, **written.settings)
+        except SchemaError as error:
+            problems += declared.told(error)
+        if problems:
+            raise declared.gathered(problems)
+        return made
+
+    @classmethod
+    def from_arrow(cls, table: Any) -> Draft:
+        """A draft of the schema of an Arrow table, or of its ``pyarrow.Schema``; no value is looked at.
+
+        Takes whatever has ``__arrow_c_stream__`` or ``__arrow_c_schema__`` too, such as a polars frame. ``Draft.fill``
+        makes the schema.
+        """
+        return Draft.of(arrow_types(table), cls)
+
+    @classmethod
+    def from_pandas(cls, frame: Any, *, categories_from_data: bool = False) -> Draft:
+        """A draft of the schema of a pandas frame, from its column names and dtypes alone; ``Draft.fill`` makes it.
+
+        categories_from_data : also take the categories of columns of dtype ``category``. NOT PRIVATE: which values
+                               occur is a fact about the data. The schema says so (``bounds_from_data``).
+        """
+        return Draft.of(pandas_types(frame), cls, pandas_categories(frame) if categories_from_data else {})
 
 
 def _lengths(weighted: Floats, norm: str) -> Floats:
@@ -304,74 +346,7 @@ def _encode(block: Floats, found: Sequence[Any], column: DataColumn) -> None:
         start += len(chunk)
 
 
-def positions(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where columns of a schema are among the names of a table; refuses what is absent or there more than once."""
-    place, count = {name: i for i, name in enumerate(names)}, Counter(names)
-    absent = [name for name in wanted if name not in place]
-    if absent:
-        raise SchemaError(f"the table has no column{'s' * (len(absent) > 1)} {_listing(absent)}")
-    _refuse_twice([name for name in wanted if count[name] > 1 for _ in range(2)], "column of the data")
-    return [place[name] for name in wanted]
-
-
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
 def _refuse_twice(names: Sequence[str], what: str) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
+    twice = declared.repeated(names, what)
     if twice:
-        raise SchemaError(f"the {what} {twice[0]!r} is there more than once: names must be unique")
-
-
-def _refuse_unknown(values: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    unknown = [key for key in values if key not in known]
-    if unknown:
-        raise SchemaError(f"unknown key {unknown[0]!r} in {where}: it may hold {', '.join(known)}")
-
-
-def _column_to_dict(column: Column) -> dict[str, Any]:
-    given = {f.name: getattr(column, f.name) for f in fields(column) if getattr(column, f.name) != f.default}
-    for key, value in given.items():
-        given[key] = (
-            list(value) if isinstance(value, tuple) else value.isoformat() if isinstance(value, date) else value
-        )
-    return {"name": given.pop("name"), "kind": column.kind} | given
-
-
-def _column_from_dict(place: int, entry: object) -> Column:
-    if not isinstance(entry, Mapping) or "name" not in entry:
-        raise SchemaError(f"column number {place} has no name")
-    where, kind = f"column {entry['name']!r}", entry.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise SchemaError(f"kind of {where} must be one of {', '.join(KINDS)}, got {kind!r}")
-    keys = [f.name for f in fields(KINDS[kind])]
-    _refuse_unknown(entry, ["kind", *keys], f"{where} of kind {kind}")
-    column: Column = KINDS[kind](**{key: entry[key] for key in keys if key in entry})
-    if column.kind != kind:
-        raise SchemaError(f"{where} is of kind {kind}, and its bounds are those of kind {column.kind}")
-    return column
-
-
-def _refuse_unstated(schema: Schema, values: Mapping[str, Any]) -> None:
-    """Refuse a schema from a file that states no scale where a weight or a clip could mean either."""
-    weighted = [column["name"] for column in values["columns"] if "weight" in column]
-    if weighted or (schema.norm is not None and not of_one_range(schema.data_columns)):
-        what = f"the weight of column {weighted[0]!r}" if weighted else "the bound of the clip"
-        raise SchemaError(
-            f'{what} can be read in two ways: write scale = "bounds" if columns count in units of their declared range '
-            'and it is relative to that, or scale = "raw" if it is in the columns\' own units, as in version 0.1.0'
-        )
-
-
-def _toml_lines(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {toml_value(value)}" for key, value in values.items()]
-
-
-def toml_value(value: object) -> str:
-    """A value in a schema's TOML; JSON's texts, whole numbers and booleans are valid TOML but for one character."""
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        raise SchemaError(twice[0])

@@ -5,6 +5,7 @@ damaged data is replaced, and dropped rather than chained. pandas, polars and Sc
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +18,10 @@ from sfumato import check
 from sfumato.errors import SchemaError
 from sfumato.tables import cells, csv_files
 from sfumato.tables.columns import Real, Vector, source_names
+from sfumato.tables.declared import complaints, gathered
 from sfumato.tables.parquet_files import Part, files_of
-from sfumato.tables.schema import Schema, check_type, positions
+from sfumato.tables.patterns import positions
+from sfumato.tables.schema import Schema, check_type
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Result = TypeVar("Result")
@@ -69,13 +72,16 @@ class Source:
         return list(dict.fromkeys(kinds.field(name).type for kinds in self.kinds or (self.schema,)))
 
     def check_types(self, schema: Schema) -> None:
-        """Refuse columns that are not there, or of a type that cannot be read as the schema says, before a row is."""
-        self.check_columns(schema.source_names)
-        for column, name in ((c, name) for c in schema.data_columns for name in source_names(c)):
+        """Refuse all columns that are not there, or of a type that the schema cannot be read from, before a row is."""
+        problems = complaints(self.check_columns, schema.source_names)
+        count = Counter(self.schema.names)
+        pairs = ((c, name) for c in schema.data_columns for name in source_names(c) if count[name] == 1)
+        for column, name in pairs:
             for kind in self.types_of(name):
-                check_type(kind, column)
-            if name in self.untyped:
-                cells.check_numbers(column)
+                problems += complaints(check_type, kind, column)
+            problems += complaints(cells.check_numbers, column) if name in self.untyped else []
+        if problems:
+            raise gathered(list(dict.fromkeys(problems)))
 
     def blocks(self, columns: Sequence[str], rows: int) -> Batches:
         """The named columns in blocks of exactly ``rows`` rows, the last one shorter, however the source is laid out.
