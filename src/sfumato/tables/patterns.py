@@ -66,14 +66,18 @@ def _literal(name: str) -> str:
 
 
 def _numbers(name: str, first: str, last: str) -> Sequence[str]:
-    """The numbers of a range in a name, as wide as its first one where that begins with a zero."""
+    """The numbers of a range in a name."""
     low, high = int(first), int(last)
     if low > high:
         raise SchemaError(f"the range in the name {name!r} must go up: {{{last}..{first}}}")
     if high - low >= _MOST:
         raise SchemaError(f"the name {name!r} stands for {high - low + 1:,} columns: at most {_MOST:,} are allowed")
-    width = len(first) if first.startswith("0") else 1
-    return [f"{number:0{width}}" for number in range(low, high + 1)]
+    return [_like(first, number) for number in range(low, high + 1)]
+
+
+def _like(first: str, number: int) -> str:
+    """A number of a range, as wide as its first one where that begins with a zero."""
+    return f"{number:0{len(first) if first.startswith('0') else 1}}"
 
 
 def sources_of(column: Any) -> tuple[str, ...]:
@@ -141,16 +145,19 @@ def stem(name: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[3])
 
 
-def common(names: Sequence[str], others: Iterable[str]) -> str | None:
-    """A numbered range, or else a pattern, for columns of one stem; None where a pattern would match others too."""
-    found = [number for number in map(_LAST_NUMBER.fullmatch, names) if number is not None]
-    before, after = (escaped(exact(text)) for text in (found[0][1], found[0][3]))
-    digits = sorted((number[2] for number in found), key=int)
-    name = f"{before}{{{digits[0]}..{digits[-1]}}}{after}"
-    if int(digits[-1]) - int(digits[0]) < len(names) and set(numbered(name)) == set(names):
-        return name
-    pattern = f"{before}*{after}"
-    return pattern if {name for name in others if fits(pattern, name)} == set(names) else None
+def runs(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Columns of one stem as numbered ranges, each with its names; a number that is missing ends a range."""
+    numbers = sorted(
+        (found for found in map(_LAST_NUMBER.fullmatch, names) if found is not None), key=lambda f: int(f[2])
+    )
+    found: list[list[re.Match[str]]] = []
+    for number in numbers:
+        if found and number[2] == _like(found[-1][0][2], int(found[-1][-1][2]) + 1):
+            found[-1].append(number)
+        else:
+            found.append([number])
+    before, after = (escaped(exact(text)) for text in (numbers[0][1], numbers[0][3]))
+    return [(f"{before}{{{run[0][2]}..{run[-1][2]}}}{after}", [number[0] for number in run]) for run in found]
 
 
 def _reads_several(column: Any) -> bool:

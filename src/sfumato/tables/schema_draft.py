@@ -92,7 +92,7 @@ class Draft:
         single |= _adopted({f.name for f in kinds if types.is_null(f.type)}, single)
         left_out = {f.name: str(f.type) for f in kinds if single[f.name] is None}
         entries = [entry for entry in single.values() if entry is not None]
-        return cls(tuple(_grouped(entries, left_out)), left_out, bool(listed), make)
+        return cls(tuple(_grouped(entries)), left_out, bool(listed), make)
 
     def fill(self, given: Mapping[str, Any] | None = None, /, **by_name: Any) -> Any:
         """The schema, once everything that is left is filled in by name, from what you know and never from the data.
@@ -227,18 +227,20 @@ def _adopted(empty: Iterable[str], drafted: Mapping[str, DraftEntry | None]) -> 
     }
 
 
-def _grouped(entries: Sequence[DraftEntry], left_out: Iterable[str]) -> Iterable[DraftEntry]:
-    """The entries of a draft, like-named ones of one kind together: a numbered range, or a pattern where it fits."""
-    alike: dict[Any, list[DraftEntry]] = {}
+def _grouped(entries: Sequence[DraftEntry]) -> Iterable[DraftEntry]:
+    """The entries of a draft, like-named ones of one kind together where their numbers follow each other."""
+    alike: dict[Any, dict[str, DraftEntry]] = {}
     for entry in entries:
-        alike.setdefault(_likeness(entry), []).append(entry)
-    single = {name for group in alike.values() if len(group) < _MANY for entry in group for name in entry.columns}
-    others = {*left_out, *(n for e in entries for n in e.columns)} - single
+        alike.setdefault(_likeness(entry), {})[entry.columns[0]] = entry
     for group in alike.values():
-        names = [entry.columns[0] for entry in group]
-        name = patterns.common(names, others) if len(group) >= _MANY else None
-        kind = "real" if any(entry.kind == "real" for entry in group) else group[0].kind
-        yield from group if name is None else [DraftEntry(name, kind, tuple(names), group[0].known)]
+        kind = "real" if any(entry.kind == "real" for entry in group.values()) else next(iter(group.values())).kind
+        for name, names in patterns.runs(list(group)) if len(group) >= _MANY else [("", list(group))]:
+            many = len(names) >= _MANY
+            yield from (
+                [replace(group[names[0]], name=name, kind=kind, columns=tuple(names))]
+                if many
+                else map(group.get, names)
+            )
 
 
 def _likeness(entry: DraftEntry) -> tuple[Any, ...]:

@@ -10,7 +10,6 @@ import importlib
 import io
 import json
 import re
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from itertools import islice
@@ -206,6 +205,8 @@ def _csv_rows(text: str) -> list[list[str]]:
 
 def _excel_rows(path: Path) -> list[list[str]]:
     """The rows of the first sheet of an Excel workbook, as texts."""
+    import zipfile  # noqa: PLC0415 - takes longer to load than the rest of this module
+
     openpyxl = _openpyxl()
     try:
         raw = untrusted.read(path, LARGEST)
