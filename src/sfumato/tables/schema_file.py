@@ -98,16 +98,18 @@ def _column(place: int, entry: object, *, exact: bool, folder: Path | None) -> C
     problems = unknown(entry, ["kind", *keys, *listed], f"{where} of kind {kind}")
     given = {key: entry[key] for key in keys if key in entry}
     try:
-        given |= _exact_names(given) if exact else _read_values(entry, folder)
+        given |= _exact_names(given) if exact else _read_values(entry, folder) if listed else {}
     except SchemaError as error:
         problems += declared.told(error)
-        given["values"] = ["?"]
-    problems += _unfit(kind, given)
+        given["values" if listed else "columns"] = ["?"]  # stands in for what is wrong, so that the rest is looked at
+    try:
+        column: Column = KINDS[kind](**given)
+        if column.kind != kind:
+            problems.append(f"{where} is of kind {kind}, and its bounds are those of kind {column.kind}")
+    except SchemaError as error:
+        problems += _unfit(kind, given) or declared.told(error)
     if problems:
         raise declared.gathered(problems)
-    column: Column = KINDS[kind](**given)
-    if column.kind != kind:
-        raise SchemaError(f"{where} is of kind {kind}, and its bounds are those of kind {column.kind}")
     return column
 
 
