@@ -155,7 +155,7 @@ def test_refusals_are_one_line_and_leave_nothing(people, capsys, change, expecte
     ("text", "expected"),
     [
         (SCHEMA.replace("age", "height"), "'height'"),
-        (SCHEMA.replace('"flag"', '"date"'), "date"),
+        (SCHEMA.replace('"flag"', '"dates"'), "dates"),
         (SCHEMA.replace("weight", "wait") + "\nwait = 1", "wait"),
         ("not toml", "people.toml"),
         ("", "people.toml"),

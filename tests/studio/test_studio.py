@@ -237,7 +237,7 @@ def test_a_very_wide_table_is_drafted_in_part_and_its_page_stays_small(visitor, 
     pq.write_table(pa.table({f"c{i}": [0.5] for i in range(3000)}), folder / "wide.parquet")
     page = visitor.get("/data/wide.parquet")
     assert "the first 2,000 of its 3,000 columns" in page.text
-    assert ('name = "c1999"' in unescape(page.text), 'name = "c2000"' in unescape(page.text)) == (True, False)
+    assert 'name = "c{0..1999}"' in unescape(page.text)
     rows = visitor.send("/data/wide.parquet/rows", {"understood": "yes"}).text
     assert ('<th scope="col">c199</th>' in rows, '<th scope="col">c200</th>' in rows) == (True, False)
 

@@ -116,10 +116,8 @@ def matched(columns: Sequence[Any], names: Iterable[str]) -> tuple[Any, ...]:
     """
     free = dict.fromkeys(names)
     patterns = {name: None for name in open_patterns(columns) if name not in free}
-    for column in columns:
-        for name in sources_of(column):
-            if name not in patterns:
-                free.pop(name, None)
+    for name in (name for column in columns for name in sources_of(column)):
+        free.pop(name, None)
     found = {pattern: _taken(free, pattern) for pattern in patterns}
     empty = [pattern for pattern in found if not found[pattern]]
     if empty:
