@@ -116,10 +116,19 @@ def test_the_commands_of_the_readme_are_commands():
     assert all(parser_of().parse_args(shlex.split(line, comments=True)).run for line in lines)
 
 
-def test_the_example_schema_of_the_documentation_is_one():
+def test_the_example_schemas_of_the_documentation_are_schemas(tmp_path):
     from sfumato.tables.schema import Schema  # noqa: PLC0415
 
-    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "file-format.md").read_text(), re.DOTALL)
+    page = (ROOT / "docs" / "file-format.md").read_text()
+    text, many = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (sheet,) = re.findall(r"```text\n(name,.*?)```", page, re.DOTALL)
+    for name, written in (("many.toml", many), ("sheet.csv", sheet), ("buildings.txt", "a\nb\n")):
+        (tmp_path / name).write_text(written)
+    wide = Schema.read(tmp_path / "many.toml")
+    names = [f"WAP{i:03}" for i in range(1, 521)]
+    assert len(wide.matched([*names, *(c.name for c in wide.columns[1:])]).columns) == 526
+    assert len(many.splitlines()) < 20
+    assert [c.kind for c in Schema.read(tmp_path / "sheet.csv").columns] == ["integer", "category", "real"]
     schema = Schema.from_toml(text)
     assert [c.kind for c in schema.columns] == ["real", "flag", "category", "id"]
     assert schema.norm_bound == 1.0
