@@ -17,11 +17,11 @@ from threadpoolctl import threadpool_limits
 
 from ground import seconds
 from sfumato.fileformat.writer import write_part
+from sfumato.files.open_table import open_table
 from sfumato.numerics.lattice import InputGrid
 from sfumato.projection.projection import Projection
 from sfumato.randomness.secret import Secret
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from timed import write_data
 
 ROWS, COLUMNS, DIMENSION = 1 << 18, 100, 32

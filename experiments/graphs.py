@@ -20,6 +20,7 @@ from figure import figure
 from page import Measured, Part, Picture, Setting, Table
 from sfumato.estimation import cuts as cutting
 from sfumato.estimation.cuts import PairNoise
+from sfumato.files.edges import Graph, gather, open_edges
 from sfumato.intervals.estimate import Estimate
 from sfumato.mechanisms.graph_pairs import LARGEST_VERTICES, EdgeNoise, EdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch
@@ -29,7 +30,6 @@ from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Laplace, Response
 from sfumato.randomness.secret import Secret
-from sfumato.tables.edges import Graph, gather, open_edges
 
 Floats = NDArray[np.float64]
 ROWS, DELTA, SETS = 119, 1e-6, 40

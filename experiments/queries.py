@@ -23,6 +23,7 @@ from sfumato.answering.mwem import MWEM, suggested_rounds
 from sfumato.answering.workload import questions
 from sfumato.engines.local import LocalRows
 from sfumato.errors import ExhaustedError
+from sfumato.files.open_table import open_table
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
@@ -30,7 +31,6 @@ from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 Floats: TypeAlias = NDArray[np.float64]
 Queries: TypeAlias = NDArray[np.bool_]

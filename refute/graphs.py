@@ -19,10 +19,10 @@ from sfumato.audit import recorder
 from sfumato.audit.claimed_moves import allowed, moves, row_covariance, stretch
 from sfumato.audit.recorder import Tape
 from sfumato.errors import SfumatoError
+from sfumato.files.edges import open_edges
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch, PreparedGraphSketch
 from sfumato.privacy.guarantee import Guarantee, Neighbours
-from sfumato.tables.edges import open_edges
 
 Lines = tuple[tuple[float, float, float], ...]
 

@@ -23,6 +23,7 @@ from sfumato.audit.claimed_moves import allowed, moves, row_covariance, stretch
 from sfumato.audit.recorder import Draw, Tape
 from sfumato.engines.local import LocalRows
 from sfumato.errors import SfumatoError
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.covariance import COUNT_SHARE, PreparedCovarianceSketch
 from sfumato.mechanisms.sketch import PreparedSketch
 from sfumato.numerics.lattice import InputGrid
@@ -30,7 +31,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.blocks import Blocks, Piecewise
 from sfumato.tables.columns import DataColumn, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 _EARLY = ("second moment", "synthetic mean", "dimension")  # stages that others go on from
 

@@ -17,6 +17,7 @@ from sfumato.answering.median import PreparedMedian
 from sfumato.answering.multiplicative_weights import PreparedWeights
 from sfumato.answering.mwem import PreparedMWEM
 from sfumato.answering.sparse_vector import Scales
+from sfumato.files import edges
 from sfumato.mechanisms import responses
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.distances import DistanceGrid, PreparedDistances
@@ -26,7 +27,7 @@ from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.lattice_projection import LatticeProjection
 from sfumato.projection.unit_ball import Frame
-from sfumato.tables import cells, edges
+from sfumato.tables import cells
 from sfumato.tables.schema import Schema
 
 Context = contextlib.AbstractContextManager[Any]

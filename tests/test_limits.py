@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import LedgerError, ParameterError
+from sfumato.files.edges import open_edges
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms import graph_sketch
 from sfumato.mechanisms.covariance import Covariance
@@ -14,7 +15,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Responses
 from sfumato.randomness import noise, private_selection, randomized_choice, secret
 from sfumato.randomness.secret import Secret
-from sfumato.tables.edges import open_edges
 from sfumato.tables.schema import Schema
 
 WORDS = Secret.for_testing(5)

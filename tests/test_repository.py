@@ -93,7 +93,7 @@ def test_releases_and_questions_load_only_what_they_need(tmp_path):
 def test_numbers_are_read_from_arrow_without_pandas(tmp_path):
     """If it is installed, Arrow imports it to turn an array into one of NumPy, and that takes long."""
     (tmp_path / "t.csv").write_text("c0,c1\n1,2\n3,4\n5,6\n")
-    code = "import sfumato as sf; from sfumato.tables.sources import open_table; schema = sf.Schema.reals(2, 0, 9)\n"
+    code = "import sfumato as sf; from sfumato.files.open_table import open_table; schema = sf.Schema.reals(2, 0, 9)\n"
     blocks = "[schema.encode(b) for b in open_table('t.csv', schema).blocks(['c0', 'c1'], 2)]"
     assert loaded_by(code + blocks, tmp_path) == []
     assert loaded_by(code + "import pyarrow; pyarrow.array([1])", tmp_path) == ["pandas"]

@@ -38,6 +38,7 @@ _PUBLIC = {
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
     "Synthetic": "mechanisms.synthetic.recipe",
+    "TableFile": "files.table_file",
     "Vector": "tables.columns",
     "audit": "audit",
     "load": "releases.release",

@@ -9,13 +9,13 @@ from scipy import stats
 from sfumato.answering import counting
 from sfumato.answering.counting import Counting, exact_counts, histogram_counts, list_move
 from sfumato.errors import ParameterError
+from sfumato.files.open_table import open_table
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.evidence import fits
 from support.rows import table_rows
 

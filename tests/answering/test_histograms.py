@@ -19,6 +19,7 @@ from sfumato.answering.mwem import MWEM, suggested_rounds
 from sfumato.answering.sparse_vector import SparseVector
 from sfumato.answering.workload import Partition, marginals, questions, refitted, uniform_weights
 from sfumato.errors import ExhaustedError, ParameterError
+from sfumato.files.open_table import open_table
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.stored_losses import from_json, tabulated, to_json
@@ -27,7 +28,6 @@ from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.rows import table_rows
 
 SCHEMA = Schema((Flag("a"), Flag("b"), Category("c", ("x", "y"), "x")), scale="raw")  # draws depend on it

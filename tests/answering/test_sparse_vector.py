@@ -10,6 +10,7 @@ from scipy import stats
 from sfumato.answering.base import Noises
 from sfumato.answering.sparse_vector import Comparisons, Scales, SparseVector
 from sfumato.errors import ExhaustedError, ParameterError
+from sfumato.files.open_table import open_table
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed
@@ -18,7 +19,6 @@ from sfumato.queries.domain import Domain
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.rows import table_rows
 

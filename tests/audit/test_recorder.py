@@ -16,6 +16,7 @@ from sfumato.audit.grey_box import greybox
 from sfumato.audit.recorder import Tape, TapeWords
 from sfumato.audit.worst_pairs import candidates, recorded_pair
 from sfumato.errors import ParameterError
+from sfumato.files.edges import open_edges
 from sfumato.mechanisms.graph_pairs import EdgeResponse
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.privacy.calibration import calibrate
@@ -24,7 +25,6 @@ from sfumato.queries.domain import Domain
 from sfumato.randomness import idealized, noise, randomized_choice
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.columns import Flag
-from sfumato.tables.edges import open_edges
 from sfumato.tables.schema import Schema
 
 SCORES, CODES = np.array([3, 1, 4]), np.array([0, 2, 1])

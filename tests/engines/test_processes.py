@@ -24,13 +24,13 @@ from sfumato.commands.options import engine
 from sfumato.engines.local import Local
 from sfumato.engines.processes import Processes, divided, taken
 from sfumato.errors import BudgetError, ReleaseError, SchemaError
+from sfumato.files.open_table import open_table
 from sfumato.ledger import reservation
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, cores
 from sfumato.tables.columns import Flag, Id, Real
-from sfumato.tables.sources import open_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux only")
 

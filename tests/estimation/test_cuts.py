@@ -17,13 +17,13 @@ from published_constants import graph_ridge
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts
 from sfumato.fileformat.plain_words import contents, sensitivity
+from sfumato.files.edges import open_edges
 from sfumato.pipeline.release import release
 from sfumato.planning import cut_options
 from sfumato.planning.cut_options import CutQuestion, small_graph
 from sfumato.privacy.calibration import calibrate
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import of_kind
-from sfumato.tables.edges import open_edges
 from support.evidence import agrees
 
 N = 40

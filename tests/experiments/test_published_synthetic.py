@@ -10,6 +10,7 @@ from published_synthetic import PublishedSynthetic, largest_loss, ron_gauss, sec
 from sfumato.audit.examine import Effort, examine
 from sfumato.audit.trials import trial
 from sfumato.errors import LedgerError, ParameterError
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import release
@@ -18,7 +19,6 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Laplace
 from sfumato.randomness.secret import Secret
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.extremes import extreme_pair
 from support.rows import table_rows
 

@@ -14,6 +14,8 @@ from sfumato import untrusted
 from sfumato.cli import main
 from sfumato.errors import LedgerError, ParameterError, ReleaseError, SchemaError
 from sfumato.fileformat import reader, writer
+from sfumato.files import parquet_files
+from sfumato.files.open_table import open_table
 from sfumato.ledger.journal import Journal, _canonical, _object
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.synthetic.recipe import Synthetic
@@ -21,10 +23,8 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report.html import escape
 from sfumato.report.plots import draw_spending
-from sfumato.tables import parquet_files
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.forging import one_row_for, reseal, varint, with_footer
 from support.kinds import KINDS, made
 from support.spending import pure

@@ -7,6 +7,7 @@ import pytest
 
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.chosen_sketch import ChosenSketch
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
@@ -15,7 +16,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import private_selection
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.rows import table_rows
 from support.twins import TwiceTheEpsilon, secret_of

@@ -10,6 +10,7 @@ from scipy import integrate
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
 from sfumato.estimation import sketches
+from sfumato.files.open_table import open_table
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.components import Components, PreparedComponents, principal
 from sfumato.mechanisms.second_moment import SecondMoment
@@ -21,7 +22,6 @@ from sfumato.randomness.secret import Secret
 from sfumato.releases.sketch import SketchRelease
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.rows import table_rows
 

@@ -11,6 +11,7 @@ import pytest
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import covariances
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms import covariance, moment_bounds, second_moment
 from sfumato.mechanisms.covariance import Beside, Covariance, PreparedCovarianceSketch
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
@@ -21,7 +22,6 @@ from sfumato.randomness.secret import Secret
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.moments import HALVES, MIXED, Block, every_pair, moves, neighbours, random_rows
 from support.rows import table_rows
 

@@ -11,6 +11,7 @@ from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError
 from sfumato.estimation import distance_matrix
 from sfumato.fileformat.writer import seal
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms import distances
 from sfumato.mechanisms.distances import MOST_ROWS, DistanceGrid, NoisyDistances, PreparedDistances, _triangles
 from sfumato.numerics import lattice
@@ -19,7 +20,6 @@ from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.rows import table_rows
 

@@ -6,11 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.distances import DistanceGrid, NoisyDistances, _farther
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.rows import table_rows
 
 

@@ -16,6 +16,7 @@ from sfumato.engines.local import LocalRows
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import cuts
 from sfumato.fileformat.plain_words import contents
+from sfumato.files.edges import gather, open_edges, weighted
 from sfumato.mechanisms import graph_pairs, graph_sketch
 from sfumato.mechanisms import graph_sketch as graphs
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse, triangle
@@ -27,7 +28,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare
 from sfumato.randomness.idealized import normals
 from sfumato.randomness.secret import Secret, Words
-from sfumato.tables.edges import gather, open_edges, weighted
 from sfumato.tables.schema import Schema
 from support.evidence import ALPHA, agrees
 from support.twins import TwiceTheEpsilon, secret_of
@@ -294,7 +294,7 @@ def test_lines_that_add_up_are_caught(monkeypatch):
     """Four lines of one pair are one edge; if their weights were summed, they would be four."""
     level = calibrate(GraphSketch(rows=4).prepare(None, ROUGH), ROUGH).level
     assert not audit_sketch(4, level, lines=4)
-    monkeypatch.setattr("sfumato.tables.edges.np.maximum", _Summing)
+    monkeypatch.setattr("sfumato.files.edges.np.maximum", _Summing)
     assert audit_sketch(4, level, lines=4)
 
 

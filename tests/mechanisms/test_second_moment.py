@@ -8,6 +8,7 @@ import pytest
 
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, RangeError
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms import moment_bounds, second_moment
 from sfumato.mechanisms.second_moment import BITS, CentredGrid, SecondMoment
 from sfumato.numerics.lattice import Total, coarsen
@@ -16,7 +17,6 @@ from sfumato.privacy.losses import Gaussian
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.moments import HALVES, MIXED, Block, every_pair, moves, neighbours
 from support.rows import table_rows

@@ -13,6 +13,7 @@ from sfumato.audit.bound import lower_bound
 from sfumato.audit.worst_pairs import sketch_pair
 from sfumato.errors import ParameterError
 from sfumato.estimation.sketches import squared_distance
+from sfumato.files.open_table import open_table
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.sketch import Sketch, _exact_rows, effective_change
 from sfumato.numerics.lattice import InputGrid, doubles
@@ -22,7 +23,6 @@ from sfumato.projection.lattice_projection import LatticeProjection
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.rows import table_rows
 
 FAMILIES = ["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]

@@ -16,6 +16,8 @@ from sfumato.attacks.example_data import TargetTable
 from sfumato.audit.grey_box import greybox
 from sfumato.commands.options import schema_of
 from sfumato.errors import SchemaError
+from sfumato.files.open_table import open_table
+from sfumato.files.source import Source
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.fitting import Misfit, compare, settled
@@ -25,7 +27,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Date, Flag, Id, Integer, Ordinal, Real, Set, Vector
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Source, open_table
 
 PROMISE = Guarantee(epsilon=1.0, unit="attribute")
 WIFI = Schema([Integer("WAP*", -110, 0), Flag("inside"), Vector("e", low=0, high=1, columns="e*")], scale="bounds")
@@ -116,6 +117,7 @@ def test_the_schema_of_a_command_is_settled(tmp_path):
     WIFI.write(tmp_path / "wifi.toml")
 
     class Options:
+        table = separator = encoding = None
         """Options of a command."""
 
         schema, data = str(tmp_path / "wifi.toml"), str(tmp_path / "wifi.csv")

@@ -12,6 +12,8 @@ from faults.context import CONTEXT
 from sfumato.engines.local import LocalRows
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
 from sfumato.fileformat.reader import digest
+from sfumato.files.open_table import open_table
+from sfumato.files.source import Source
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.reservation import Reservation
 from sfumato.pipeline.session import _needed
@@ -22,7 +24,6 @@ from sfumato.queries.predicates import count
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.columns import Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Source, open_table
 from support import evidence
 from support.asked_kinds import KINDS
 from support.asked_kinds import table as kinds_table

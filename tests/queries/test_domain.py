@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import ParameterError
+from sfumato.files.open_table import open_table
 from sfumato.queries.domain import Domain
 from sfumato.queries.parser import parse
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.rows import table_rows
 
 PEOPLE = Schema(

@@ -9,6 +9,7 @@ from scipy import stats
 
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import distance_matrix
+from sfumato.files.open_table import open_table
 from sfumato.intervals.additive_noise import located
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.mechanisms.distances import NoisyDistances
@@ -18,7 +19,6 @@ from sfumato.randomness.secret import Secret
 from sfumato.releases.distances import DistancesRelease
 from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.rows import table_rows
 
 NOISES = ["laplace", "gaussian"]

@@ -13,6 +13,7 @@ from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import response_columns
 from sfumato.estimation.response_law import Channel
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
@@ -21,7 +22,6 @@ from sfumato.randomness.secret import Secret, Words
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.tables.columns import Category, Date, Flag, Id, Integer, Ordinal, Real, Set, Vector
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.asked_kinds import KINDS
 from support.asked_kinds import table as kinds_table
 from support.rows import table_rows

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from published_synthetic import PublishedSynthetic
 from sfumato.errors import ParameterError, ReleaseError
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline import release as pipeline
 from sfumato.privacy.calibration import calibrate
@@ -21,7 +22,6 @@ from sfumato.releases.release import load
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.tables.columns import Category, Flag, Real, Vector
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.asked_kinds import KINDS, LEVELS
 from support.asked_kinds import table as kinds_table
 from support.evidence import agrees

@@ -280,7 +280,7 @@ def test_a_plan_reads_no_data_and_spends_nothing(visitor, monkeypatch):
     def read(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr("sfumato.tables.sources._open_path", read)
+    monkeypatch.setattr("sfumato.files.open_table._open_path", read)
     assert visitor.get("/data/people.csv").status_code == 500  # what opens the table is seen
     before = visitor.studio.ledger().journal.entries()
     assert visitor.ask(ASKED).status_code == 200

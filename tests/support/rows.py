@@ -3,8 +3,8 @@
 import pytest
 
 from sfumato.engines.local import LocalRows
+from sfumato.files.source import Source
 from sfumato.tables.blocks import Blocks
-from sfumato.tables.sources import Source
 
 READ = "rows were read"
 

@@ -16,12 +16,12 @@ import sfumato as sf
 from sfumato.engines.local import Local, LocalRows
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import writer
+from sfumato.files import in_memory
+from sfumato.files.open_table import open_table
 from sfumato.numerics.lattice import Total
 from sfumato.pipeline.release import release, release_to
 from sfumato.randomness.secret import Secret
-from sfumato.tables import sources
 from sfumato.tables.blocks import Blocks, block_rows, in_order, memory_size
-from sfumato.tables.sources import open_table
 
 SCHEMA = sf.Schema.reals(4, low=0, high=1)
 DATA = np.random.default_rng(1).random((5000, 4))
@@ -194,14 +194,14 @@ def test_a_sparse_matrix_gives_the_bits_of_a_dense_one_and_is_never_made_dense(f
     terms |= {"guarantee": sf.Guarantee(epsilon=1.0), "engine": Local(memory=1 << 22)}
     dense = release(thin.toarray(), secret=Secret.for_testing(1), **terms).columns
     doubled = sparse.vstack([sparse.csr_array(thin)])
-    monkeypatch.setattr("sfumato.tables.sources._columns_of", no_columns())
+    monkeypatch.setattr("sfumato.files.in_memory._columns_of", no_columns())
     for kind in (sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix):
         assert np.array_equal(release(kind(doubled), secret=Secret.for_testing(1), **terms).columns, dense)
 
 
 def no_columns():
     """The type of a column is asked for by way of an empty block; any other would be a dense copy."""
-    real = sources._columns_of
+    real = in_memory._columns_of
 
     def columns_of(block, places):
         assert len(block) == 0, "a sparse block was made dense"

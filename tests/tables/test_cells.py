@@ -11,9 +11,9 @@ import pytest
 
 from sfumato import Category, Flag, Guarantee, Ledger, Real, Schema, Sketch
 from sfumato.errors import SchemaError
+from sfumato.files.open_table import open_table
 from sfumato.pipeline.release import release_to
 from sfumato.tables.blocks import Blocks
-from sfumato.tables.sources import open_table
 
 LARGE = 999000011000001104  # a code of 18 digits, as medicine has them
 COLUMNS = {

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import SchemaError
+from sfumato.files.open_table import open_table
 from sfumato.tables.columns import Category, Date, Flag, Id, Integer, Real, Set, Vector
 from sfumato.tables.schema import Schema
 from sfumato.tables.schema_draft import draft
-from sfumato.tables.sources import open_table
 
 TYPES = pa.schema(
     [

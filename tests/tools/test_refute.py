@@ -25,11 +25,11 @@ from refute.search import Measured, Tally, for_contests, luck_of, try_contest
 from refute.twins import TWINS
 from sfumato.answering.sparse_vector import Scales
 from sfumato.audit.recorder import Draw
+from sfumato.files.open_table import open_table
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import ChiSquare, Gaussian, Laplace, Responses
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 SEED = 4
 LINES = {line.name: line for line in lines()}

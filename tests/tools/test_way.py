@@ -52,7 +52,7 @@ def test_the_script_lists_the_files_of_each_call(way):
         assert "__init__.py" not in files
     sketch, synthetic, distance = found.values()
     assert "mechanisms/sketch.py" in sketch
-    assert "tables/csv_files.py" in sketch
+    assert "files/csv_files.py" in sketch
     assert "mechanisms/sketch.py" not in synthetic
     assert "releases/sketch.py" in distance
     assert not any(file.startswith("mechanisms/") for file in distance)

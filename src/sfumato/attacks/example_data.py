@@ -17,6 +17,8 @@ from sklearn.datasets import load_digits
 
 from sfumato import check
 from sfumato.errors import ParameterError
+from sfumato.files.open_table import open_table
+from sfumato.files.table_file import StandardInput, TableFile
 from sfumato.mechanisms.base import Recipe
 from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.pipeline.fitting import settled
@@ -27,7 +29,6 @@ from sfumato.tables import cells
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.labels import Labelled
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 Secrets = Callable[[], Secret | None]  # a testing one for every release, or None: a key of its own
 
@@ -45,15 +46,18 @@ class TargetTable:
     schema: Schema
 
     @classmethod
-    def read(cls, path: str | Path, schema: Schema) -> Self:
+    def read(cls, data: str | Path | TableFile | StandardInput, schema: Schema) -> Self:
         """A table to attack from a whole file of one's own."""
-        data, schema = settled(str(path), schema)
+        found, schema = settled(data, schema)
         names = schema.source_names
-        batches = list(open_table(data, schema).blocks(names, 1 << 16))
+        opened = open_table(found, schema)
+        batches = list(opened.blocks(names, 1 << 16))
         if sum(batch.num_rows for batch in batches) < 8:
             raise ParameterError("an attack needs at least 8 rows")
         columns = (pa.chunked_array([cells.decoded(batch.column(name)) for batch in batches]) for name in names)
-        return cls(Path(path).name, pa.table(dict(zip(names, columns, strict=True))), schema)
+        place = data.path if isinstance(data, TableFile) else data
+        name = opened.description if isinstance(place, StandardInput) else Path(place).name
+        return cls(name, pa.table(dict(zip(names, columns, strict=True))), schema)
 
     @property
     def rows(self) -> int:

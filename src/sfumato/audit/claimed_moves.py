@@ -16,6 +16,7 @@ from scipy import linalg
 
 from sfumato.audit.recorder import Draw
 from sfumato.errors import ParameterError
+from sfumato.files.edges import gather
 from sfumato.mechanisms.base import Prepared
 from sfumato.mechanisms.chosen_sketch import PreparedChoice
 from sfumato.mechanisms.components import PreparedComponents
@@ -30,7 +31,6 @@ from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
 from sfumato.numerics.spectral_norm import norm_bound
 from sfumato.numerics.types import Floats
 from sfumato.tables.blocks import Rows
-from sfumato.tables.edges import gather
 
 Stages = dict[str, float]
 

@@ -32,6 +32,8 @@ from sfumato.audit.claimed_moves import SLACK, Stages, allowed, moves, row_covar
 from sfumato.audit.recorder import Tape
 from sfumato.engines.local import LocalRows
 from sfumato.errors import ReleaseError
+from sfumato.files.edges import open_edges
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.graph_sketch import PreparedGraphSketch
@@ -41,9 +43,7 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, Rows
-from sfumato.tables.edges import open_edges
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 _DIGESTS = ("data.parquet", "manifest.json", "registry.yaml")  # they hold the numbers, or a digest of them
 

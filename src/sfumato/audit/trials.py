@@ -25,6 +25,7 @@ from sfumato.audit.claimed_moves import row_covariance
 from sfumato.audit.recorder import Draw
 from sfumato.audit.worst_pairs import Pair, recorded_pair, searched_pair, sketch_pair
 from sfumato.estimation.response_columns import encoded
+from sfumato.files.edges import open_edges
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeResponse
@@ -36,7 +37,6 @@ from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.projection import Projection
 from sfumato.randomness.secret import Secret, Words
-from sfumato.tables.edges import open_edges
 from sfumato.tables.schema import Schema
 
 Method = Literal["closed", "draws", "learned", "one run"]

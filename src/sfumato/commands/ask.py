@@ -15,6 +15,7 @@ from sfumato.commands.options import (
     command,
     finite,
     schema_of,
+    table,
     tell,
 )
 from sfumato.errors import ParameterError
@@ -107,7 +108,7 @@ def _ask(options: Any) -> None:
     if options.ledger is None:
         raise ParameterError("answers are charged to a budget: name its ledger with --ledger")
     session = Session(
-        options.data,
+        table(options),
         schema=schema_of(options),
         ledger=account(options),
         unit=options.unit,

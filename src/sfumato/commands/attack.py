@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import SCHEMA, add_plot, command, schema_of, subcommands, tell
+from sfumato.commands.options import SCHEMA, add_dialect, add_plot, command, schema_of, subcommands, table, tell
 from sfumato.errors import MissingDependency, ParameterError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _add_data(parser: argparse.ArgumentParser, default: str) -> None:
         "--data", metavar="TABLE", help=f"Table to attack. The output is then NOT PRIVATE (default: {default})."
     )
     parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
+    add_dialect(parser)
 
 
 def _add_unit(parser: argparse.ArgumentParser, default: str) -> None:
@@ -125,7 +126,7 @@ def _given(options: Any) -> "TargetTable | None":
         return None
     from sfumato.attacks.example_data import TargetTable
 
-    return TargetTable.read(options.data, schema_of(options))
+    return TargetTable.read(table(options), schema_of(options))
 
 
 def _told(options: Any, name: str, curves: "list[Curve]") -> None:

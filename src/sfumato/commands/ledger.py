@@ -20,6 +20,7 @@ from sfumato.commands.options import (
     guarantee_of,
     schema_of,
     subcommands,
+    table,
     tell,
 )
 from sfumato.commands.recipes import KINDS, KindOptions
@@ -268,7 +269,7 @@ def _admit(options: Any) -> None:
     from sfumato.pipeline.release import source_of
 
     fields = None if options.schema is None else schema_of(options).to_dict()
-    Ledger(options.ledger).admit(options.dataset, schema_text(fields), source_of(options.data))
+    Ledger(options.ledger).admit(options.dataset, schema_text(fields), source_of(table(options)))
     tell(options, {"dataset": options.dataset}, f"Releases of {options.data} are now charged to {options.dataset!r}.")
 
 
@@ -292,7 +293,7 @@ def _price(kind: KindOptions, options: Any) -> None:
     if budget is None:
         raise ParameterError("a price needs a budget: name its ledger with --ledger")
     quotes = price(
-        options.data, schema=terms.schema, mechanism=terms.mechanism, guarantee=terms.guarantee, ledger=budget
+        table(options), schema=terms.schema, mechanism=terms.mechanism, guarantee=terms.guarantee, ledger=budget
     )
     tell(options, {"quotes": price_facts(quotes)}, "\n".join(described_price(quotes, "this release")))
 

@@ -12,14 +12,26 @@ from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.engines.local import Engine
+    from sfumato.files.table_file import StandardInput, TableFile
     from sfumato.ledger.account import Account
     from sfumato.privacy.guarantee import Guarantee
     from sfumato.tables.schema import Schema
 
-TABLE = "CSV or Parquet file, or folder of Parquet files."
+TABLE = (
+    "Table: CSV (.csv, .tsv, also with .gz or .zst), Parquet (.parquet, or a folder of such files), Arrow (.arrow, "
+    ".feather, .ipc) or Excel (.xlsx). - reads standard input."
+)
 SCHEMA = "Schema file (TOML), or a sheet (.csv, .xlsx)."
 LEDGER = "a SQLite file or a postgresql:// URL"
-_DEFAULTS: dict[str, Any] = {"stands": None, "prints": False, "many_blocks": False, "ledger": None}
+_DEFAULTS: dict[str, Any] = {
+    "stands": None,
+    "prints": False,
+    "many_blocks": False,
+    "ledger": None,
+    "table": None,
+    "separator": None,
+    "encoding": None,
+}
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -95,6 +107,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     """The options for the table that a command reads, and its schema."""
     parser.add_argument("data", metavar="TABLE", help=TABLE)
     parser.add_argument("--schema", metavar="FILE", required=True, help=SCHEMA)
+    add_dialect(parser)
 
 
 def schema_of(options: Any) -> "Schema":
@@ -102,7 +115,32 @@ def schema_of(options: Any) -> "Schema":
     from sfumato.pipeline.fitting import settled
     from sfumato.tables.schema import Schema
 
-    return settled(options.data, Schema.read(options.schema))[1]
+    return settled(table(options), Schema.read(options.schema))[1]
+
+
+def add_dialect(parser: argparse.ArgumentParser) -> None:
+    """The options that say how the CSV text of a table is written."""
+    parser.add_argument(
+        "--separator",
+        metavar="CHARACTER",
+        help="Separator of CSV cells: one character such as ';', or tab (default: tab in .tsv files, else a comma).",
+    )
+    parser.add_argument(
+        "--encoding", metavar="NAME", help="Encoding of CSV text, such as latin-1, cp1252 or utf-16 (default utf-8)."
+    )
+
+
+def table(options: Any) -> "TableFile | StandardInput":
+    """The table that the options name; standard input is the same however often it is asked for."""
+    from sfumato.files.dialect import Dialect
+    from sfumato.files.table_file import StandardInput, TableFile
+
+    if options.table is None:
+        dialect = Dialect(options.separator, options.encoding)
+        from_file = TableFile(options.data, dialect.separator, dialect.encoding)
+        options.table = StandardInput(dialect) if options.data == "-" else from_file
+    found: TableFile | StandardInput = options.table
+    return found
 
 
 def add_folder(parser: argparse.ArgumentParser) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.options import (
+    add_dialect,
     add_epsilon_delta,
     add_guarantee,
     add_neighbours,
     add_table,
     guarantee_of,
     schema_of,
+    table,
 )
 from sfumato.errors import ParameterError
 
@@ -133,12 +135,12 @@ def _chosen(options: Any) -> Terms:
 
 def _planned(options: Any) -> Terms:
     """The recipe of the sketch that a plan puts first."""
+    from sfumato.files.open_table import open_table
     from sfumato.mechanisms.sketch import Sketch
     from sfumato.planning.planner import plan
-    from sfumato.tables.sources import open_table
 
     schema = schema_of(options)
-    rows = open_table(options.data, schema).rows
+    rows = open_table(table(options), schema).rows
     made = plan(schema=schema, guarantee=guarantee_of(options), rows=rows, distance=options.distance)
     made = made.only(lambda o: isinstance(o.mechanism, Sketch) and options.noise in (None, o.noise))
     sketch = made.mechanism
@@ -244,9 +246,9 @@ def _synthetic(options: Any) -> Terms:
 
 def _public_rows(options: Any) -> int | None:
     """The number of records for a recipe, where it is public and known before they are read."""
-    from sfumato.tables.sources import open_table
+    from sfumato.files.open_table import open_table
 
-    return None if options.neighbours == "add-remove" else open_table(options.data).rows or None
+    return None if options.neighbours == "add-remove" else open_table(table(options)).rows or None
 
 
 def _add_covariance(parser: argparse.ArgumentParser) -> None:
@@ -273,8 +275,10 @@ def _add_graph(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data",
         metavar="EDGES",
-        help="CSV or Parquet file of edges: two columns of vertex numbers and, optionally, a weight in [0, 1].",
+        help="Table of edges: two columns of vertex numbers and, optionally, a weight in [0, 1]. - reads standard "
+        "input.",
     )
+    add_dialect(parser)
     parser.add_argument(
         "--vertices",
         type=int,

@@ -14,6 +14,7 @@ from sfumato.commands.options import (
     command,
     engine,
     subcommands,
+    table,
     tell,
 )
 from sfumato.commands.recipes import KINDS, KindOptions, Terms
@@ -56,15 +57,15 @@ def planned_terms(options: Any, kind: KindOptions) -> Terms:
 def _release(kind: KindOptions, options: Any) -> None:
     from sfumato.commands.streams import ProgressLine
     from sfumato.fileformat.plain_words import summary
+    from sfumato.files.open_table import open_table
     from sfumato.pipeline.release import release_to
-    from sfumato.tables.sources import open_table
 
     terms, budget, where = planned_terms(options, kind), account(options), engine(options)
     _warn_of_leftovers(options.out)
-    with ProgressLine(None if terms.schema is None else open_table(options.data, terms.schema).rows) as progress:
+    with ProgressLine(None if terms.schema is None else open_table(table(options), terms.schema).rows) as progress:
         made = release_to(
             options.out,
-            options.data,
+            table(options),
             schema=terms.schema,
             mechanism=terms.mechanism,
             guarantee=terms.guarantee,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato import untrusted
-from sfumato.commands.options import TABLE, add_table, command, schema_of, tell
+from sfumato.commands.options import TABLE, add_dialect, add_table, command, schema_of, table, tell
 from sfumato.errors import ParameterError
 
 
@@ -19,6 +19,7 @@ def add_schema(commands: Any) -> None:
         _schema,
     )
     parser.add_argument("data", metavar="TABLE", help=TABLE)
+    add_dialect(parser)
     parser.add_argument(
         "--bounds-from-data",
         action="store_true",
@@ -37,14 +38,14 @@ def add_schema(commands: Any) -> None:
 
 
 def _schema(options: Any) -> None:
+    from sfumato.files.open_table import open_table
     from sfumato.tables import sheet
     from sfumato.tables.schema import Schema
-    from sfumato.tables.sources import open_table
 
-    table = open_table(options.data)
-    made: Any = Schema.from_arrow(table.schema)
+    opened = open_table(table(options))
+    made: Any = Schema.from_arrow(opened.schema)
     if options.bounds_from_data:
-        made = made.bounded_by_data(table.blocks(table.schema.names, 1 << 16))
+        made = made.bounded_by_data(opened.blocks(opened.schema.names, 1 << 16))
         print("sfumato: NOT PRIVATE: these bounds are values of the data", file=sys.stderr)
     if options.out is not None:
         _write_new(Path(options.out), made, options.form)
@@ -77,13 +78,13 @@ def add_check(commands: Any) -> None:
 
 
 def _check(options: Any) -> None:
+    from sfumato.files.open_table import open_table
     from sfumato.pipeline.fitting import compare
-    from sfumato.tables.sources import open_table
 
     schema = schema_of(options)
-    table = open_table(options.data)  # without the schema, as text: it tells unreadable from missing
-    table.check_types(schema)
-    findings = compare(schema, table.blocks(schema.source_names, 1 << 16))
+    opened = open_table(table(options))  # without the schema, as text: it tells unreadable from missing
+    opened.check_types(schema)
+    findings = compare(schema, opened.blocks(schema.source_names, 1 << 16))
     warning = "NOT PRIVATE: this output counts cells of the data. Do not share it."
     lines = [f"  {untrusted.line(f.column)}: {f.problem} in {f.count} cells" for f in findings]
     lines = lines or ["  All cells fit the schema."]

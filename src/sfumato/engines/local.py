@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.fileformat import writer
 from sfumato.fileformat.writer import Block, Written
+from sfumato.files.source import Source, check_public_column
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats, Integers
 from sfumato.tables import cells
@@ -30,7 +31,6 @@ from sfumato.tables.blocks import (
     usual_threads,
 )
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Source, check_public_column
 
 Result = TypeVar("Result")
 Announce: TypeAlias = Callable[[], None]

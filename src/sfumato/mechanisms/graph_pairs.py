@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import Facts
+from sfumato.files import edges
+from sfumato.files.edges import Graph, gather
 from sfumato.mechanisms.base import (
     FROM_DATA,
     Noise,
@@ -37,9 +39,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss, Response
 from sfumato.randomness import randomized_choice
 from sfumato.randomness.secret import Secret
-from sfumato.tables import edges
 from sfumato.tables.blocks import Rows
-from sfumato.tables.edges import Graph, gather
 from sfumato.tables.schema import Schema
 
 LARGEST_VERTICES = 1 << 13

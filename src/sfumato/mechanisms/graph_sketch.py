@@ -26,13 +26,13 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation import cuts
 from sfumato.fileformat.manifest import Facts
+from sfumato.files.edges import LARGEST_VERTICES, Graph, gather
 from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe, idealized_warning
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Loss
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows, in_order, usual_threads
-from sfumato.tables.edges import LARGEST_VERTICES, Graph, gather
 from sfumato.tables.schema import Schema
 
 _TOGETHER = (8, 1 << 16)  # sketch rows that share a pass over the edges, at least; and numbers, for small graphs

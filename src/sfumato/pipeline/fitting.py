@@ -14,11 +14,12 @@ import pyarrow as pa
 from pyarrow import types
 
 from sfumato.errors import SchemaError
+from sfumato.files.open_table import open_table
+from sfumato.files.table_file import StandardInput, TableFile
 from sfumato.tables import cells, lists, patterns
 from sfumato.tables.columns import Category, DataColumn, Flag, Ordinal, Real, Set, Vector, source_names
 from sfumato.tables.encoding import bounds_of
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 Problem = Literal["missing", "unreadable", "below low", "above high", "unlisted"]
 
@@ -40,7 +41,7 @@ def settled(data: Any, schema: Schema) -> tuple[Any, Schema]:
         found = schema.matched(table.schema.names)
     except SchemaError as error:
         raise SchemaError(f"{table.description}: {error}", error.problems) from None
-    return open_table(data, found) if isinstance(data, (str, Path)) else table, found
+    return open_table(data, found) if isinstance(data, str | Path | TableFile | StandardInput) else table, found
 
 
 @dataclass(frozen=True, slots=True)

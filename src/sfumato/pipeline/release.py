@@ -16,6 +16,10 @@ from sfumato.engines.spark import Spark
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import kinds, leftovers, writer
 from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest
+from sfumato.files.edges import EdgeRows, open_edges
+from sfumato.files.open_table import open_table
+from sfumato.files.source import Source, part_of
+from sfumato.files.table_file import TableFile
 from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
 from sfumato.ledger.reservation import Reservation
@@ -27,9 +31,7 @@ from sfumato.privacy.calibration import Calibrated, calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret, protects
 from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
-from sfumato.tables.edges import EdgeRows, open_edges
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import Source, open_table, part_of
 
 if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
@@ -137,7 +139,8 @@ def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: 
 
 def source_of(data: Any) -> str:
     """Where the data of a release come from, for a ledger to fingerprint: whole path of a file; else ``memory``."""
-    return f"file {Path(data).resolve()}" if isinstance(data, (str, Path)) else f"memory {type(data).__name__}"
+    place = data.path if isinstance(data, TableFile) else data
+    return f"file {Path(place).resolve()}" if isinstance(place, (str, Path)) else f"memory {type(place).__name__}"
 
 
 def table_of(account: Account, table: Source, schema: Schema) -> Source:

@@ -31,6 +31,7 @@ from sfumato.answering.workload import check_room, questions
 from sfumato.engines.local import LocalRows
 from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.fileformat.manifest import Facts
+from sfumato.files.open_table import open_table
 from sfumato.intervals import additive_noise
 from sfumato.ledger.ledger import schema_text
 from sfumato.ledger.reservation import Reservation
@@ -55,7 +56,6 @@ from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, Rows
 from sfumato.tables.patterns import positions
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 Unit = Literal["record", "attribute"]
 Method = Literal["weights", "median"]

@@ -18,13 +18,13 @@ from sfumato.estimation import neighbours, quantities, response_columns, respons
 from sfumato.estimation.neighbours import Clusters
 from sfumato.estimation.response_law import Channel, Questionnaire
 from sfumato.fileformat.manifest import ResponsesManifest
+from sfumato.files.open_table import open_table
 from sfumato.intervals.estimate import Estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
 from sfumato.tables.columns import Category, DataColumn, Flag
 from sfumato.tables.decoding import chosen, decoded
 from sfumato.tables.encoding import MISSING, encoded_names
-from sfumato.tables.sources import open_table
 
 Codes = NDArray[Any]
 

@@ -15,11 +15,11 @@ from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import neighbours, quantities, sketches
 from sfumato.estimation.neighbours import Clusters
 from sfumato.fileformat.manifest import SketchManifest
+from sfumato.files.open_table import open_table
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, Release
-from sfumato.tables.sources import open_table
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

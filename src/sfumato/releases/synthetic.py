@@ -18,6 +18,7 @@ from sfumato.estimation import gaussians
 from sfumato.estimation.gaussians import Component
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import SyntheticManifest
+from sfumato.files.open_table import open_table
 from sfumato.numerics.types import Floats
 from sfumato.projection.unit_ball import Frame
 from sfumato.releases.release import Release
@@ -25,7 +26,6 @@ from sfumato.tables.columns import Category, DataColumn, Ordinal
 from sfumato.tables.decoding import as_in_table, chosen, decoded
 from sfumato.tables.labels import Labelled
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 
 Labels = NDArray[Any]
 

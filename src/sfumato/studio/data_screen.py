@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SchemaError
+from sfumato.files.open_table import open_table
 from sfumato.studio.folder import NotHereError, parse_schema, schema_text
 from sfumato.studio.form_fields import Form
 from sfumato.studio.pages import page, reading, writing
@@ -24,7 +25,6 @@ from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import KINDS, Category, Column
 from sfumato.tables.schema import Schema
 from sfumato.tables.schema_draft import draft
-from sfumato.tables.sources import open_table
 
 _KEYS = ("low", "high", "missing", "weight", "values")
 _FIELDS = {

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.plain_words import contents
+from sfumato.files.open_table import open_table
 from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
@@ -34,7 +35,6 @@ from sfumato.studio.limits import check_memory
 from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.plan_screen import CHANGES, UNITS
 from sfumato.studio.shared_state import Studio
-from sfumato.tables.sources import open_table
 
 # The report has a script and a style of its own, and a release may come from anybody: it gets an origin of its own,
 # which can reach neither the studio nor a network.

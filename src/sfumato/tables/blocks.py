@@ -91,7 +91,7 @@ def block_rows(dim: int, memory: int = MEMORY) -> int:
 
 
 class Readable(Protocol):
-    """A table that can be read again and again, as ``sources.Source`` is."""
+    """A table that can be read again and again, as ``files.source.Source`` is."""
 
     @property
     def rows(self) -> int | None:

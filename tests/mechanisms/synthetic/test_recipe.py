@@ -10,6 +10,7 @@ import pytest
 from sfumato.audit.bound import lower_bound
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import gaussians
+from sfumato.files.open_table import open_table
 from sfumato.mechanisms.synthetic import stages
 from sfumato.mechanisms.synthetic.recipe import Synthetic, best_share
 from sfumato.privacy.calibration import calibrate
@@ -20,7 +21,6 @@ from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.labels import Labelled
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table
 from support.evidence import agrees
 from support.mixed import MIXED, MODES, mixed_table
 from support.rows import table_rows

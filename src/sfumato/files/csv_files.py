@@ -9,15 +9,16 @@ characters of cells. Where there are others for longer than a block, the rest of
 """
 
 import codecs
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv as pv
 
+from sfumato.files.content import Content
 from sfumato.tables import cells
 from sfumato.tables.blocks import in_order, usual_threads
 from sfumato.tables.columns import DataColumn
@@ -27,14 +28,16 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 _BLOCK = 1 << 23  # bytes; a row has to fit
 _PIECE = 1 << 20  # bytes at least, small enough for a cache
 _CELLS = 1 << 13  # bytes of a piece for each column, so that columns are long enough
-_QUOTED = re.compile(rb'(?:^|(?<=,))"[^"]*"(?=[,\r\n])', re.MULTILINE)
 
 
-def guess(path: Path) -> pa.Schema:
-    """Names and types of columns as the beginning of a CSV file suggests."""
+def guess(content: Content, separator: str) -> pa.Schema:
+    """Names and types of columns as the beginning of a CSV file suggests: its first block, of two that are taken."""
+    parsing = _parsing(separator, empty_rows=False)
     for size in (_PIECE, _BLOCK):
+        start = content.start(2 * size)
+        whole = start + b"\n" if len(start) < 2 * size and not start.endswith(b"\n") else start
         try:
-            with pv.open_csv(_with_line(path), pv.ReadOptions(block_size=size), _parsing(empty_rows=False)) as reader:
+            with pv.open_csv(pa.BufferReader(whole), pv.ReadOptions(block_size=size), parsing) as reader:
                 return pa.schema(zip(reader.schema.names, reader.schema.types, strict=True))  # names are decoded here
         except pa.ArrowInvalid:  # a row may need the larger block
             if size == _BLOCK:
@@ -42,51 +45,52 @@ def guess(path: Path) -> pa.Schema:
     raise AssertionError
 
 
-def read(path: Path, columns: Sequence[str], reals: Mapping[str, DataColumn], width: int) -> Batches:
-    """Read named columns of a CSV file, ``width`` columns wide: those in ``reals`` as numbers, others as texts.
+def read(
+    content: Content, separator: str, columns: Sequence[str], numbers: Mapping[str, DataColumn], width: int
+) -> Batches:
+    """Read named columns of a CSV file, ``width`` columns wide: those in ``numbers`` as numbers, others as texts.
 
     A cell that is no number is null or NaN. Memory is bounded whatever the number of rows.
     """
-    how = _Reading.of(columns, reals, empty_rows=width == 1)
-    with path.open("rb") as file:
-        pieces = _Pieces(file, min(_BLOCK, max(_PIECE, _CELLS * width)))
+    how = _Reading.of(columns, numbers, _parsing(separator, empty_rows=width == 1))
+    with content.open() as file:
+        pieces = _Pieces(file, min(_BLOCK, max(_PIECE, _CELLS * width)), separator)
         for batches in in_order(how.piece, ((pieces.header, piece) for piece in pieces), usual_threads()):
             yield from batches
         if pieces.rest:
             yield from how.stream(_Joined(pieces.header + pieces.rest, file))
 
 
-def _parsing(*, empty_rows: bool) -> pv.ParseOptions:
-    return pv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not empty_rows)
+def _parsing(separator: str, *, empty_rows: bool) -> pv.ParseOptions:
+    return pv.ParseOptions(delimiter=separator, newlines_in_values=True, ignore_empty_lines=not empty_rows)
 
 
-def _with_line(path: Path) -> Any:
-    """A CSV file, or its bytes with the newline that a header alone may lack: Arrow wants one."""
-    with path.open("rb") as file:
-        start = file.read(1 << 16)
-    lone = start.strip() and len(start) < 1 << 16 and b"\n" not in start and b"\r" not in start
-    return pa.BufferReader(start + b"\n") if lone else path
+@functools.cache
+def _quoted(separator: str) -> re.Pattern[bytes]:
+    """A cell of a CSV file in quotes, with no quote within it."""
+    sign = re.escape(separator).encode()
+    return re.compile(rb'(?:^|(?<=%b))"[^"]*"(?=[%b\r\n])' % (sign, sign), re.MULTILINE)
 
 
-def _certain(lines: bytes) -> bool:
+def _certain(lines: bytes, separator: str) -> bool:
     """Whether every quote in these CSV lines opens or closes a cell: then they end with a row, if they begin with one.
 
     By induction: the first quote opens a cell, as it stands where one begins; the cell ends at the next, as there is
     no other within it and a separator behind it; and so on.
     """
-    return b'"' not in lines or lines.count(b'"') == 2 * len(_QUOTED.findall(lines))
+    return b'"' not in lines or lines.count(b'"') == 2 * len(_quoted(separator).findall(lines))
 
 
 class _Pieces:
     """Pieces of whole rows of a file below its ``header``, as long as row ends are certain; then ``rest`` is left."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self._file, self._size = file, size
+    def __init__(self, file: BinaryIO, size: int, separator: str) -> None:
+        self._file, self._size, self._separator = file, size, separator
         first = file.readline(_BLOCK)
         while first in (b"\n", b"\r\n"):  # blank lines before a header are no rows, even of a single column
             first = file.readline(_BLOCK)
         header = first.endswith(b"\n") and first.strip() and b"\r" not in first[:-2]
-        self._cut = bool(header and _certain(first.removeprefix(codecs.BOM_UTF8)))
+        self._cut = bool(header and _certain(first.removeprefix(codecs.BOM_UTF8), separator))
         self.header, self.rest = (first, b"") if self._cut else (b"", first)
         if len(first) < _BLOCK and b"\n" not in first and b"\r" not in first:
             self.rest = b""  # a header alone
@@ -95,7 +99,7 @@ class _Pieces:
         while self._cut and len(self.rest) < _BLOCK and (more := self._file.read(self._size)):
             end = more.rfind(b"\n") + 1
             lines = self.rest + more[:end]
-            if end and _certain(lines):
+            if end and _certain(lines, self._separator):
                 self.rest = more[end:]
                 yield lines
             else:
@@ -134,13 +138,13 @@ class _Reading:
     quick: pv.ConvertOptions
     careful: pv.ConvertOptions
     parsing: pv.ParseOptions
-    reals: tuple[DataColumn | None, ...]
+    numbers: tuple[DataColumn | None, ...]
 
     @classmethod
-    def of(cls, columns: Sequence[str], reals: Mapping[str, DataColumn], *, empty_rows: bool) -> "_Reading":
+    def of(cls, columns: Sequence[str], numbers: Mapping[str, DataColumn], parsing: pv.ParseOptions) -> "_Reading":
         quick, careful = (
             pv.ConvertOptions(
-                column_types={name: number if name in reals else pa.string() for name in columns},
+                column_types={name: number if name in numbers else pa.string() for name in columns},
                 include_columns=list(columns),
                 null_values=[""],
                 strings_can_be_null=True,
@@ -149,7 +153,7 @@ class _Reading:
             )
             for number in (pa.float64(), pa.string())
         )
-        return cls(quick, careful, _parsing(empty_rows=empty_rows), tuple(reals.get(name) for name in columns))
+        return cls(quick, careful, parsing, tuple(numbers.get(name) for name in columns))
 
     def piece(self, header: bytes, lines: bytes) -> list[pa.RecordBatch]:
         """The rows of a piece of a CSV file; below its header, a mark of byte order in a cell is not taken for one."""
@@ -169,6 +173,6 @@ class _Reading:
                 yield self._numbers(batch)
 
     def _numbers(self, texts: pa.RecordBatch) -> pa.RecordBatch:
-        pairs = zip(texts.columns, self.reals, strict=True)
-        arrays = [text if real is None else cells.arrow(cells.read(text, real)) for text, real in pairs]
+        pairs = zip(texts.columns, self.numbers, strict=True)
+        arrays = [text if column is None else cells.arrow(cells.read(text, column)) for text, column in pairs]
         return pa.RecordBatch.from_arrays(arrays, names=texts.schema.names)

@@ -32,12 +32,13 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ReleaseError, SchemaError
+from sfumato.files.open_table import open_table
+from sfumato.files.table_file import StandardInput, TableFile
 from sfumato.numerics.lattice import INPUT_BITS, InputGrid, Total
 from sfumato.numerics.types import Floats, Integers
 from sfumato.tables import cells
 from sfumato.tables.blocks import Blocks, Progress, Rows, TableBlocks, ignore
 from sfumato.tables.columns import Real
-from sfumato.tables.sources import open_table
 
 Result = TypeVar("Result")
 
@@ -112,7 +113,7 @@ class Graph:
 def open_edges(data: Any, *, progress: Progress = ignore) -> EdgeRows:
     """Open an edge list: a graph in one of many forms.
 
-    A path (.csv with a header, .parquet) or an Arrow, pandas or polars table: columns src, dst and, if there is one,
+    A table as ``open_table`` takes it, with a header: columns src, dst and, if there is one,
     weight; if neither src nor dst is there, its only two or three columns in that order. A NumPy array of shape (m, 2)
     or (m, 3). A SciPy sparse adjacency matrix, n x n. A networkx graph, whose vertices are numbered in its own order.
     """
@@ -130,7 +131,7 @@ def open_edges(data: Any, *, progress: Progress = ignore) -> EdgeRows:
 def _open_table(data: Any, progress: Progress) -> EdgeRows:
     table = open_table(data)
     names = list(table.schema.names)
-    if isinstance(data, (str, Path)) and all(map(_is_number, names)):
+    if isinstance(data, (str, Path, TableFile, StandardInput)) and all(map(_is_number, names)):
         raise SchemaError(
             f"{table.description}: the columns are named by numbers: give it a header, src,dst or src,dst,weight"
         )

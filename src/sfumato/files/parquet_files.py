@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import SchemaError
+from sfumato.files.content import Content
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -34,21 +35,21 @@ def files_of(folder: Path) -> list[Path]:
 class Part:
     """One of the Parquet files of a table, as it was when the table was opened."""
 
-    path: Path
+    path: Path | Content
     rows: int
     written: tuple[int, int]  # its size, and when it was written
 
     @classmethod
-    def of(cls, path: Path) -> tuple["Part", pa.Schema]:
+    def of(cls, path: Path | Content) -> tuple["Part", pa.Schema]:
         """A Parquet file with its names and types."""
         written = _written(path)
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(_opened(path)) as file:
             return cls(path, file.metadata.num_rows, written), file.schema_arrow
 
     def within(self, columns: tuple[str, ...], rows: int, start: int, stop: int) -> Batches:
         """The rows of a Parquet file from ``start`` to before ``stop``, of the row groups that hold them."""
         # pre_buffer would hold all that is still to come of the file
-        with pq.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        with pq.ParquetFile(_opened(self.path), buffer_size=_BUFFER, pre_buffer=False) as file:
             if _written(self.path) != self.written or file.metadata.num_rows != self.rows:
                 raise SchemaError(f"{self.path} was written anew while it was read: nothing can be said of such rows")
             ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)], dtype=np.int64)
@@ -64,7 +65,13 @@ class Part:
                     break
 
 
-def _written(path: Path) -> tuple[int, int]:
+def _opened(path: Path | Content) -> Any:
+    return path if isinstance(path, Path) else path.open()
+
+
+def _written(path: Path | Content) -> tuple[int, int]:
+    if not isinstance(path, Path):
+        return 0, 0  # nobody else can write it
     facts = path.stat()
     return facts.st_size, facts.st_mtime_ns
 

@@ -10,11 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import SchemaError
+from sfumato.files import csv_files
+from sfumato.files.open_table import open_table
+from sfumato.files.source import part_of
+from sfumato.files.table_file import TableFile
 from sfumato.pipeline.fitting import compare
-from sfumato.tables import cells, csv_files
+from sfumato.tables import cells
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
-from sfumato.tables.sources import open_table, part_of
 
 X = Real("x", -5, 5, missing=4)
 SCHEMA = Schema([X, Category("t", ["a", "1", "", "NA", "a b"])])
@@ -59,7 +62,7 @@ def read(path, size, schema=SCHEMA, names=NAMES):
     return np.concatenate([*blocks, np.empty((schema.encoding.dim, 0))], axis=1).tolist()
 
 
-def in_one_go(path, schema=SCHEMA, names=NAMES):
+def in_one_go(path, schema=SCHEMA, names=NAMES, separator=","):
     """The same without pieces, threads and numbers: the whole file as texts, and each cell by ``cells.read``.
 
     The last line gets its end if it lacks one.
@@ -76,7 +79,9 @@ def in_one_go(path, schema=SCHEMA, names=NAMES):
     )
     try:
         table = pv.read_csv(
-            pa.BufferReader(content), parse_options=pv.ParseOptions(newlines_in_values=True), convert_options=convert
+            pa.BufferReader(content),
+            parse_options=pv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=convert,
         )
         return schema.encode(table).tolist()
     except (pa.ArrowInvalid, KeyError, SchemaError):
@@ -91,7 +96,7 @@ def as_read_by_arrow(text):
         (batch,) = pv.read_csv(
             pa.BufferReader(content),
             parse_options=pv.ParseOptions(newlines_in_values=True),
-            convert_options=csv_files._Reading.of(["x"], {"x": X}, empty_rows=False).quick,
+            convert_options=csv_files._Reading.of(["x"], {"x": X}, csv_files._parsing(",", empty_rows=False)).quick,
         ).to_batches()
     except pa.ArrowInvalid:
         return None
@@ -156,6 +161,15 @@ def test_any_file_however_it_is_cut_is_read_as_in_one_go(folder, body, size):
     path = folder / "t.csv"
     path.write_bytes(f"x,t\n{body}".encode())
     assert read(path, size) == in_one_go(path)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.text('0123;,"\n\r a', max_size=40), st.integers(1, 30))
+@example('a,";"\nx"\n2;a\n', 6)  # as if separated by commas, a row would end in the first line
+def test_any_file_of_another_separator_is_read_as_in_one_go(folder, body, size):
+    path = folder / "t.csv"
+    path.write_bytes(f"x;t\n{body}".encode())
+    assert read(TableFile(path, separator=";"), size) == in_one_go(path, separator=";")
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -233,7 +247,7 @@ def test_columns_said_to_be_real_are_doubles_and_the_others_texts(tmp_path):
 
 
 def test_a_line_end_within_quotes_is_kept_wherever_blocks_are_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.tables.csv_files._BLOCK", 64)
+    monkeypatch.setattr("sfumato.files.csv_files._BLOCK", 64)
     schema = Schema([Real("x", 0, 9), Category("t", ["a\r\nb"])])
     for before in range(80):
         filler = 'odd"quote,z\n' * 2 + "1," + "y" * before + "\n"

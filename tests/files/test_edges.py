@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.tables import edges
-from sfumato.tables.edges import gather, open_edges
+from sfumato.files import edges
+from sfumato.files.edges import gather, open_edges
 
 LINES = np.array([[0, 1, 1.0], [1, 2, 0.5], [4, 0, 0.25]])
 MEANT = {(0, 1): 1.0, (1, 2): 0.5, (0, 4): 0.25}
