@@ -5,6 +5,7 @@ Types are left to each form's own devices where it guesses them, so that one cel
 
 import csv
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import scipy
 
 from refute.schemas import Row
-from sfumato.tables.columns import Category, DataColumn, Flag, Real
+from sfumato.tables.columns import Category, DataColumn, Date, Flag, Integer, Real, Set, Vector, source_names
 from sfumato.tables.schema import Schema
 
 
@@ -24,33 +25,49 @@ class UnstorableError(Exception):
 
 
 def _columns(schema: Schema, rows: Sequence[Row]) -> dict[str, list[Any]]:
-    return {column.name: [row[j] for row in rows] for j, column in enumerate(schema.data_columns)}
+    found: dict[str, list[Any]] = {}
+    for j, column in enumerate(schema.data_columns):
+        cells = [row[j] for row in rows]
+        if isinstance(column, Vector) and column.columns is not None:
+            found |= {name: [cell[i] for cell in cells] for i, name in enumerate(column.columns)}
+        else:
+            found[column.name] = cells
+    return found
 
 
 def _typed(schema: Schema, rows: Sequence[Row], folder: Path) -> pa.Table:
     """Arrow with the types that the schema suggests: each cell as what it means, or missing where it means nothing."""
     del folder
-    pairs = zip(schema.data_columns, _columns(schema, rows).values(), strict=True)
-    return pa.table({c.name: pa.array([_plain(c, cell) for cell in cells], _kind(c)) for c, cells in pairs})
+    declared = {name: column for column in schema.data_columns for name in source_names(column)}
+    cells = _columns(schema, rows)
+    return pa.table({n: pa.array([_plain(c, cell) for cell in cells[n]], _kind(c)) for n, c in declared.items()})
 
 
 def _kind(column: DataColumn) -> pa.DataType:
-    if isinstance(column, Real):
+    if isinstance(column, Real | Integer):
         return pa.float64()
     if isinstance(column, Flag):
         return pa.bool_()
+    if isinstance(column, Date):
+        return pa.string()
+    if isinstance(column, Vector):
+        return pa.float64() if column.columns is not None else pa.list_(pa.float64())
+    if isinstance(column, Set):
+        return pa.list_(pa.string() if column.values is None or isinstance(column.values[0], str) else pa.int64())
     return pa.string() if isinstance(column.values[0], str) or _wide(column) else pa.int64()
 
 
 def _plain(column: DataColumn, cell: Any) -> Any:
-    if isinstance(column, Real):
+    if isinstance(column, Real | Integer):
         return cell if isinstance(cell, int | float) else None
+    if isinstance(column, Date):
+        return cell.isoformat() if isinstance(cell, date) else cell
+    if isinstance(column, Vector | Set):
+        return cell
     if isinstance(column, Flag):
         return {"yes": True, "no": False, 0: False, 1: True}.get(cell)
-    if isinstance(column.values[0], str):
+    if isinstance(column.values[0], str) or cell is None:
         return cell
-    if cell is None:
-        return None
     return str(int(cell)) if _wide(column) else int(cell)
 
 
@@ -71,14 +88,17 @@ def _polars(schema: Schema, rows: Sequence[Row], folder: Path) -> pl.DataFrame:
 
 def _objects(schema: Schema, rows: Sequence[Row], folder: Path) -> np.ndarray:
     del folder
-    made = np.empty((len(rows), len(schema.data_columns)), object)
-    for i, row in enumerate(rows):
-        made[i] = row
+    if any(map(_holds_lists, schema.data_columns)):
+        raise UnstorableError  # an array has no cells that are lists
+    columns = list(_columns(schema, rows).values())
+    made = np.empty((len(rows), len(columns)), object)
+    for j, cells in enumerate(columns):
+        made[:, j] = cells
     return made
 
 
 def _numbers(schema: Schema, rows: Sequence[Row]) -> np.ndarray:
-    if not all(isinstance(column, Real) for column in schema.data_columns):
+    if not all(isinstance(column, Real | Integer) for column in schema.data_columns):
         raise UnstorableError
     plain = [[cell if isinstance(cell, int | float) else np.nan for cell in row] for row in rows]
     return np.array(plain, float).reshape(len(rows), len(schema.data_columns))
@@ -106,8 +126,9 @@ def _csv(schema: Schema, rows: Sequence[Row], folder: Path) -> Path:
     path = folder / f"{len(list(folder.iterdir()))}.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([column.name for column in schema.data_columns])
-        writer.writerows(rows)
+        columns = _columns(schema, rows)
+        writer.writerow(list(columns))
+        writer.writerows(zip(*columns.values(), strict=True))
     return path
 
 
@@ -146,13 +167,17 @@ _REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pl.exceptions.PolarsError, Type
 
 
 def _untyped(schema: Schema, rows: Sequence[Row]) -> bool:
-    """Whether a category that must be stored as text has no cell at all.
+    """Whether a category that must be stored as text, or a column of lists, has no cell at all.
 
     A form that guesses types has none for such a column, be it one of numbers, which are refused, or of texts. Which of
     the two it is cannot be told from it, so a column's having a type at all counts as public (docs/sharp-edges.md).
     """
-    wide = [j for j, c in enumerate(schema.data_columns) if isinstance(c, Category) and _wide(c)]
-    return any(all(row[j] is None for row in rows) for j in wide)
+    typed = [j for j, c in enumerate(schema.data_columns) if _holds_lists(c) or (isinstance(c, Category) and _wide(c))]
+    return any(all(row[j] is None for row in rows) for j in typed)
+
+
+def _holds_lists(column: DataColumn) -> bool:
+    return isinstance(column, Set) or (isinstance(column, Vector) and column.columns is None)
 
 
 def _wide(column: Category) -> bool:

@@ -21,7 +21,7 @@ from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.tables.columns import Category, Real
+from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
 from sfumato.tables.schema import Schema
 
 Drawn = Callable[..., Any]
@@ -47,6 +47,17 @@ def _sketch(luck: Generator, *, noise: Any) -> Released:
     of = schemas.schema(luck, Terms())
     recipe = Sketch(noise=noise, seed=public_seed(luck), **family_of(luck, of.encoding.dim))
     return contest(luck, recipe, _around(luck, of, noise, least=1))
+
+
+def _one_column(luck: Generator) -> Released:
+    """A single column that takes several encoded ones: what it moves is not hidden by wider columns."""
+    kinds = ("vector", "vector", "vector", "set", "integer", "date")
+    of = schemas.schema(luck, Terms(kinds=kinds, clips=(None,), columns=1))
+    noise: Any = pick(luck, ("laplace", "gaussian"))
+    recipe = Sketch(noise=noise, seed=public_seed(luck), **family_of(luck, of.encoding.dim))
+    unit: Any = pick(luck, ("attribute", "attribute", "record"))
+    promise = Guarantee(epsilon=1.0, delta=0.0 if noise == "laplace" else 1e-6, unit=unit)
+    return contest(luck, recipe, Neighbourhood(schema=of, guarantee=promise, least=1))
 
 
 def _fresh(luck: Generator) -> Released:
@@ -129,14 +140,17 @@ def _label(luck: Generator, of: Schema) -> tuple[str | None, Any]:
     if len(of.data_columns) < 2 or chance(luck, 0.3):
         return None, "values"
     column = pick(luck, of.data_columns)
-    if isinstance(column, Real):
+    if column.missing == "level" or not isinstance(column, Real | Integer | Category | Ordinal | Flag):
+        return None, "values"
+    if isinstance(column, Real | Integer):
         return column.name, "values"
-    return column.name, "classes" if isinstance(column, Category) else pick(luck, ("classes", "values"))
+    return column.name, "classes" if isinstance(column, Category | Ordinal) else pick(luck, ("classes", "values"))
 
 
 def _responses(luck: Generator) -> Released:
     flags = chance(luck, 0.2)
-    of = schemas.schema(luck, Terms(kinds=("flag",) if flags else ("flag", "category"), clips=(None,)))
+    kinds = ("flag",) if flags else ("flag", "category")
+    of = schemas.schema(luck, Terms(kinds=kinds, clips=(None,), levels=False, scales=("raw",)))
     if flags:  # of weight 1, so that a change in the l1 norm counts them
         of = replace(of, columns=tuple(replace(column, weight=1.0) for column in of.data_columns))
     noise = pick(luck, ("laplace", "gaussian"))  # without a delta, or with one
@@ -159,6 +173,7 @@ _NOISY: dict[str, Drawn] = {
 }
 _OTHERS: dict[str, Drawn] = {
     "Sketch, fresh projection": _fresh,
+    "Sketch, one column": _one_column,
     "Covariance, sketch": _scatter,
     "RandomizedResponse": _responses,
     "GraphSketch": graphs.graph_sketch,

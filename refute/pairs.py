@@ -12,12 +12,11 @@ from numpy.random import Generator
 
 from refute import schemas
 from refute.luck import chance, pick
+from refute.meanings import meaning, units
 from refute.schemas import Row
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.tables.columns import Category, DataColumn, Flag, Real
+from sfumato.tables.columns import Real, Vector
 from sfumato.tables.schema import Schema
-
-_TRUTHS = {"no": False, "yes": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +114,20 @@ class Neighbourhood:
         kind, target = self.guarantee.allowed_change.kind, self._row(luck)
         if kind == "attribute":
             place = int(luck.integers(len(row)))
-            return self._keeping(row, _with(row, place, target[place]))
+            return self._keeping(row, _with(row, place, self._value(luck, place, row[place], target[place])))
         if kind == "box":
             return self._keeping(row, target)
         return self._keeping(row, towards(luck, self.schema, self.guarantee.allowed_change, row, target))
+
+    def _value(self, luck: Generator, place: int, cell: Any, other: Any) -> Any:
+        """What a cell becomes where one value of it may change: of a vector by parts, one number."""
+        column = self.schema.data_columns[place]
+        if not isinstance(column, Vector) or column.whole:
+            return other
+        if not all(one is not None and len(one) == column.size for one in (cell, other)):
+            return cell
+        which = int(luck.integers(column.size))
+        return [*cell[:which], other[which], *cell[which + 1 :]]
 
     def _keeping(self, row: Row, other: Row) -> Row:
         """The other row, with the public columns of this one."""
@@ -133,35 +142,15 @@ def _with(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
 # ---- how far apart two rows are -------------------------------------------------------------------------------------
 
 
-def meaning(column: DataColumn, cell: Any) -> tuple[Fraction, ...]:
-    """The encoded columns of a cell, as the schema's documentation says; within the bounds."""
-    if isinstance(column, Real):
-        return (Fraction(min(max(_number(column, cell), column.low), column.high)),)
-    if isinstance(column, Flag):
-        truth = _TRUTHS.get(cell, cell)
-        known = isinstance(truth, bool | int | float) and truth in (0, 1)
-        return (Fraction(bool(truth) if known else bool(column.missing)),)
-    return _one_hot(column, cell)
-
-
-def _number(column: Real, cell: Any) -> float:
-    if cell is None or isinstance(cell, str) or math.isnan(cell):
-        return column.low if column.missing is None else column.missing
-    return float(cell)
-
-
-def _one_hot(column: Category, cell: Any) -> tuple[Fraction, ...]:
-    plain = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
-    text = str(plain) if str(plain) in map(str, column.values) else str(column.missing)
-    return tuple(Fraction(str(value) == text) for value in column.values)
-
-
 def distance(schema: Schema, kind: str, one: Row, two: Row) -> Fraction:
-    """The l1 distance of two rows in weighted units, or the square of their l2 distance; exact."""
+    """The l1 distance of two rows in weighted units, or the square of their l2 distance; exact in raw units.
+
+    Scaled by bounds, it is at most 2^-39 of itself too large.
+    """
     gaps = [
-        abs(a - b) * Fraction(column.weight)
+        abs(a - b) * unit
         for column, x, y in zip(schema.data_columns, one, two, strict=True)
-        for a, b in zip(meaning(column, x), meaning(column, y), strict=True)
+        for a, b, unit in zip(meaning(column, x), meaning(column, y), units(schema, column), strict=True)
     ]
     return sum(gaps, Fraction(0)) if kind == "l1" else sum((gap * gap for gap in gaps), Fraction(0))
 
@@ -182,17 +171,31 @@ def towards(luck: Generator, schema: Schema, change: Change, row: Row, target: R
             found = whole
         elif isinstance(column := columns[place], Real):
             found = _partly(schema, change, row, found, place, float(meaning(column, target[place])[0]))
+        elif isinstance(column, Vector):
+            found = _along(schema, change, row, found, place, [float(x) for x in meaning(column, target[place])])
     return found
 
 
 def _partly(schema: Schema, change: Change, row: Row, found: Row, place: int, end: float) -> Row:
     """One number moved towards an end until the row is at the edge of the ball, or a few steps of doubles inside."""
     column = schema.data_columns[place]
-    start = float(meaning(column, found[place])[0])
+    start, unit = float(meaning(column, found[place])[0]), float(units(schema, column)[0])
     spent, radius = float(distance(schema, change.kind, row, found)), change.radius or 0.0
     left = radius - spent if change.kind == "l1" else math.sqrt(max(0.0, radius * radius - spent))
     for slack in (0.0, 2.0**-52, 2.0**-50, 2.0**-46, 2.0**-40, 2.0**-30):
-        moved = start + math.copysign(left / column.weight * (1 - slack), end - start)
+        moved = start + math.copysign(left / unit * (1 - slack), end - start)
         if within(schema, change, row, other := _with(found, place, moved)):
             return other
+    return found
+
+
+def _along(schema: Schema, change: Change, row: Row, found: Row, place: int, end: list[float]) -> Row:
+    """A vector moved along the line to an end until the row is at the edge of the ball, or inside."""
+    start = [float(x) for x in meaning(schema.data_columns[place], found[place])]
+    share = 1.0
+    for _ in range(60):
+        moved = [a + (b - a) * share for a, b in zip(start, end, strict=True)]
+        if within(schema, change, row, other := _with(found, place, moved)):
+            return other
+        share *= 0.8
     return found

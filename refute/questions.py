@@ -148,7 +148,7 @@ class Asked:
 
 def _ground(luck: Generator, cells: int = _CELLS) -> tuple[Domain, Neighbourhood]:
     """A small domain, and neighbours that come and go or are replaced."""
-    terms = Terms(kinds=("real", "flag", "category"), clips=(None,), columns=2)
+    terms = Terms(kinds=("real", "flag", "category"), clips=(None,), columns=2, levels=False, scales=("raw",))
     while True:
         of = schemas.schema(luck, terms)
         bins = {c.name: int(luck.integers(1, 4)) for c in of.data_columns if isinstance(c, Real)}

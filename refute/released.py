@@ -29,7 +29,7 @@ from sfumato.mechanisms.sketch import PreparedSketch
 from sfumato.numerics.lattice import InputGrid
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.blocks import Blocks, Piecewise
-from sfumato.tables.columns import DataColumn, Flag, Real
+from sfumato.tables.columns import DataColumn, Date, Flag, Integer, Real, Set, Vector
 from sfumato.tables.schema import Schema
 
 _EARLY = ("second moment", "synthetic mean", "dimension")  # stages that others go on from
@@ -210,13 +210,21 @@ class Reading:
             return pair
         full = [tuple(pick(luck, self._plain(c)) for c in self.around.schema.data_columns) for _ in pair.tables[0]]
         place = int(luck.integers(len(full[0])))
-        gap = (*full[0][:place], None, *full[0][place + 1 :])
+        column = self.around.schema.data_columns[place]
+        none = [None] * column.size if isinstance(column, Vector) and column.columns else None
+        gap = (*full[0][:place], none, *full[0][place + 1 :])
         return replace(pair, common=tuple(full[1:]), ones=(full[0],), twos=(gap,))
 
     def _plain(self, column: DataColumn) -> Sequence[Any]:
         """Cells that every form stores in a type of numbers, of truths or of texts."""
-        if isinstance(column, Real):
+        if isinstance(column, Real | Integer):
             return (1, 2, 2**53 + 1) if self.storage.block == 2 else (column.low, column.high)
+        if isinstance(column, Date):
+            return column.low, column.high
+        if isinstance(column, Vector):
+            return [0] * column.size, [column.high] * column.size
+        if isinstance(column, Set):
+            return (list(column.values[:1]), list(column.values)) if column.values else ([7, 8], [2**53 + 1])
         return (True, False) if isinstance(column, Flag) else column.values
 
     def changed(self, luck: Generator, pair: Pair) -> Pair:
@@ -257,7 +265,8 @@ def public_seed(luck: Generator) -> int:
 
 def missing_cell(luck: Generator) -> Reading:
     """Tables of whole numbers, flags and categories in which one cell becomes another, or missing."""
-    of = schemas.schema(luck, Terms(kinds=("category", "category", "flag", "real"), clips=(None,)))
+    kinds = ("category", "category", "flag", "real", *schemas.KINDS)
+    of = schemas.schema(luck, Terms(kinds=kinds, clips=(None,)))
     promise = Guarantee(epsilon=1.0, unit="attribute")
     around = Neighbourhood(schema=of, guarantee=promise, most=8, least=2)
     guessing = ("pandas", "Parquet by pandas")  # a missing cell makes whole numbers floating ones

@@ -27,7 +27,7 @@ from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.lattice_projection import LatticeProjection
 from sfumato.projection.unit_ball import Frame
-from sfumato.tables import cells
+from sfumato.tables import cells, lists
 from sfumato.tables.schema import Schema
 
 Context = contextlib.AbstractContextManager[Any]
@@ -96,6 +96,20 @@ def _not_normed(schema: Schema, block: np.ndarray) -> np.ndarray:
     return np.fmin(np.fmax(block, schema.encoding.low[:, None]), schema.encoding.high[:, None])
 
 
+def _not_shortened(schema: Schema, block: np.ndarray) -> np.ndarray:
+    """Vectors as long as they came, within their bounds."""
+    return _not_normed(schema, block) if schema.norm is None else _CLIP(schema, block)
+
+
+_CLIP = Schema.clip
+
+
+def _all_items() -> Context:
+    """A set has as many items as it came with."""
+    honest = lists._fill_set
+    return _replaced(lists, "_fill_set", lambda b, a, column: honest(b, a, replace(column, most=column.width)))
+
+
 def _not_normalised(frame: Frame, block: np.ndarray) -> np.ndarray:
     """Rows that are clipped to their bounds, and then taken to lie within the ball, each column by itself."""
     inside = np.fmin(np.fmax(block, frame.low[:, None]), frame.high[:, None]) - frame.middle[:, None]
@@ -108,6 +122,17 @@ def _not_bounded(block: np.ndarray) -> np.ndarray:
 
 
 # ---- sensitivities that are too small -------------------------------------------------------------------------------
+
+
+def _level_forgotten() -> Context:
+    """A missing cell moves a number or its level, and not both."""
+    honest = LatticeProjection._group
+
+    def moved(projection: Any, group: Any, order: Any, norms: Any) -> float:
+        own = float(norms[group.start : group.stop].max()) * 2.0**projection.input_bits
+        return own if group.level else honest(projection, group, order, norms)
+
+    return _replaced(LatticeProjection, "_group", moved)
 
 
 def _one_positive() -> Context:
@@ -167,6 +192,7 @@ def _lines(*names: str) -> tuple[str, ...]:
 
 
 _ROWS = _lines("Sketch", "ChosenSketch", "Components", "Covariance", "Synthetic", "NoisyDistances")
+_COLUMN = ("Sketch, one column",)
 _ATTAINED = ("Covariance, sketch", "RandomizedResponse", "Counting", "MWEM", "SparseVector")
 
 TWINS = (
@@ -176,6 +202,10 @@ TWINS = (
     Twin("clip left out", _lines("Sketch"), lambda: _replaced(InputGrid, "round", _unclipped_input)),
     Twin("clip left out", _lines("NoisyDistances"), lambda: _replaced(DistanceGrid, "round", _unclipped_square)),
     Twin("clip of rows left out", _lines("Covariance"), lambda: _replaced(Schema, "clip", _not_normed)),
+    Twin("vectors not shortened", _COLUMN, lambda: _replaced(Schema, "clip", _not_shortened)),
+    Twin("items of a set not limited", _COLUMN, _all_items),
+    Twin("length of a vector halved", _COLUMN, _halved(LatticeProjection, "_group_length")),
+    Twin("level of missing cells forgotten", _COLUMN, _level_forgotten),
     Twin("rows not normalised", ("Synthetic, gaussian",), lambda: _replaced(Frame, "place", _not_normalised)),
     Twin(
         "clip of weights left out",

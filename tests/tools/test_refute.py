@@ -14,7 +14,7 @@ import pytest
 
 import sfumato.answering
 import sfumato.mechanisms
-from refute import losses, page, pairs, schemas
+from refute import forms, losses, meanings, page, pairs, schemas
 from refute.__main__ import main as command
 from refute.forms import FORMS, UnstorableError, stored
 from refute.lines import lines
@@ -28,7 +28,7 @@ from sfumato.audit.recorder import Draw
 from sfumato.files.open_table import open_table
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import ChiSquare, Gaussian, Laplace, Responses
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import Category, Flag, Integer, Real, Vector
 from sfumato.tables.schema import Schema
 
 SEED = 4
@@ -134,12 +134,43 @@ def test_pairs_are_neighbours(number):
 def allowed(of, promise, one, two):
     change = promise.allowed_change
     if change.kind == "attribute":
-        return sum(repr(a) != repr(b) for a, b in zip(one, two, strict=True)) == 1
+        return sum(map(changes, of.data_columns, one, two)) == 1
     return change.kind == "box" or pairs.within(of, change, one, two)
 
 
+def changes(column, one, two):
+    """How many values differ: of a vector that is not whole, numbers."""
+    if isinstance(column, Vector) and not column.whole and repr(one) != repr(two):
+        return sum(repr(a) != repr(b) for a, b in zip(one, two, strict=True))
+    return int(repr(one) != repr(two))
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_cells_mean_what_the_package_encodes(number):
+    """Of every kind; and a unit counts what the schema says, a little more at most where it is scaled by bounds."""
+    luck = luck_of(SEED, "meanings", number)
+    of = schemas.schema(luck, Terms(clips=(None,)))
+    rows = [schemas.row(luck, of) for _ in range(20)]
+    encoding = of.encoding
+    read = of.encode(stored("Arrow, typed", of, rows, None))
+    read = np.fmin(np.fmax(read, encoding.low[:, None]), encoding.high[:, None])
+    meant = [
+        [float(x) for c, cell in zip(of.data_columns, row, strict=True) for x in meanings.meaning(c, _typed(c, cell))]
+        for row in rows
+    ]
+    assert read.T.tolist() == meant
+    units = [float(unit) for column in of.data_columns for unit in meanings.units(of, column)]
+    assert (np.array(units) >= encoding.weights).all()
+    np.testing.assert_allclose(units, encoding.weights, rtol=1e-11)
+
+
+def _typed(column, cell):
+    """A cell as the typed form holds it: a text among numbers is none."""
+    return None if isinstance(cell, str) and isinstance(column, Real | Integer) else forms._plain(column, cell)
+
+
 def test_balls_are_measured_exactly():
-    of = Schema([Real("x", 0, 10, weight=0.1), Flag("f"), Category("c", ["a", "b"], weight=3.0)])
+    of = Schema([Real("x", 0, 10, weight=0.1), Flag("f"), Category("c", ["a", "b"], weight=3.0)], scale="raw")
     apart = (1.0, True, "a"), (2.0, False, "b")
     assert pairs.distance(of, "l1", *apart) == Fraction(0.1) + 1 + 6
     assert pairs.distance(of, "l2", *apart) == Fraction(0.1) ** 2 + 1 + 18
@@ -162,7 +193,7 @@ def test_forms_hold_what_cells_mean(form, tmp_path):
     except UnstorableError:
         pytest.skip("this form's own writer refuses such a table")
     read = np.concatenate([of.clip(of.encode(b)) for b in table.blocks([c.name for c in columns], 2)], axis=1)
-    meant = [[x for c, cell in zip(columns, row, strict=True) for x in pairs.meaning(c, cell)] for row in rows]
+    meant = [[x for c, cell in zip(columns, row, strict=True) for x in meanings.meaning(c, cell)] for row in rows]
     assert read.T.tolist() == meant
 
 

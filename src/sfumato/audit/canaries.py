@@ -34,6 +34,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.sketch import SketchRelease
 from sfumato.releases.synthetic import SyntheticRelease
+from sfumato.tables.columns import Flag, Integer, Real
 from sfumato.tables.schema import Schema
 
 _MANY = 20_000
@@ -112,9 +113,10 @@ def _guessed(scores: Floats, coins: NDArray[np.bool_], share: float, delta: floa
 def _canaries(prepared: Prepared, schema: Schema, count: int) -> tuple[Floats, Floats]:
     """Both records of every canary (columns, canaries): the worst pair, or corners in all directions for sums."""
     encoding = schema.encoding
-    if len(schema.data_columns) != encoding.dim:
+    if not all(isinstance(c, Real | Integer | Flag) and c.width == 1 for c in schema.data_columns):
         raise ParameterError(
-            "a one-run audit takes numeric and flag columns only: leave category columns out of the schema"
+            "a one-run audit takes real, integer and flag columns only, without a level for missing cells: leave "
+            "others out of the schema"
         )
     if isinstance(prepared, PreparedSketch):
         one, two = sketch_pair(prepared)

@@ -52,7 +52,7 @@ def _together(squares: Sequence[float], group: Group, step: float) -> float:
     own = squares[group.start : group.stop]
     if group.choices is not None:
         return sum(sorted(own)[-group.choices :])
-    if group.bound is None or not step:
+    if not step or not (group.bound is not None or group.level):
         return sum(own)
     longest = group.reach2 / step * (1 + 1e-9) + math.sqrt(len(own)) * (1 + 1e-6)  # rounded to the grid
     return min(sum(own), math.floor(longest**2 * (1 + 1e-12)))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato import check
 from sfumato.errors import SchemaError, SfumatoError
-from sfumato.tables import cells
+from sfumato.tables import cells, lists
 from sfumato.tables.columns import source_names
 from sfumato.tables.declared import complaints, gathered
 from sfumato.tables.patterns import positions
@@ -145,7 +145,7 @@ def _one_array(parts: Sequence[pa.Array]) -> pa.Array:
     plain = [cells.decoded(part) for part in parts]
     if len({part.type for part in plain}) == 1:
         return pa.concat_arrays(plain)
-    return pa.concat_arrays([cells.in_common(part, [other.type for other in plain]) for part in plain])
+    return pa.concat_arrays([lists.in_common(part, [other.type for other in plain]) for part in plain])
 
 
 def attempt(action: Callable[[], Result], complaint: str, caught: tuple[type[Exception], ...] = UNREADABLE) -> Result:

@@ -361,7 +361,7 @@ def _check_radius(schema: Schema, change: Change) -> None:
             f"the radius {change.radius:g} can be read in two ways: state scale='bounds' in the schema if columns "
             "count in units of their declared range, or scale='raw' if it is in their own units, as in version 0.1.0"
         )
-    if change.kind == "l1" and schema.clips and schema.norm is None:
+    if change.kind == "l1" and any(group.bound is not None for group in schema.encoding.groups):
         raise ParameterError("a change in the l1 norm cannot go with a vector that has a bound: use a change in l2")
 
 

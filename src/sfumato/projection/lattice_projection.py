@@ -163,7 +163,7 @@ class LatticeProjection:
         """How far one value of a group moves the integer output; exact for a category, else an upper bound.
 
         At most ``choices`` columns of a set move, each by a whole width; a missing number lies at the middle, and
-        every other cell by itself; a vector moves all its columns, and is as long as its group says.
+        every other cell by itself; a vector moves all its columns, and is as long as its group says, in either norm.
         """
         top, own = 2.0**self.input_bits, norms[group.start : group.stop]
         rows = self.entries[group.start : group.stop]
@@ -175,8 +175,16 @@ class LatticeProjection:
             return self._up(max(float(own[0]), float(_row_norms(missing, order).max())) * top + float(own[0]))
         moving = own.size if group.choices is None else group.choices
         by_column = float(np.sort(own)[-moving:].sum()) * top
-        by_length = self._group_length(group) * norm_bound(_scale_rows(rows, 1 / self.step[group.start : group.stop]))
-        return self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0)))
+        per_step = _scale_rows(rows, 1 / self.step[group.start : group.stop])
+        by_length = self._group_length(group) * norm_bound(per_step) * (math.sqrt(self.dim_out) if order == 1 else 1.0)
+        by_sum = self._group_sum(group) * float(_row_norms(per_step, order).max())
+        return self._up(min(by_column, by_length, by_sum))
+
+    def _group_sum(self, group: Group) -> float:
+        """How far apart two values of a group are in the l1 norm, in weighted units, after the inputs are rounded."""
+        return group.reach1 + float(self.step[group.start : group.stop].sum()) * (
+            1 + 2.0 ** (self.input_bits - 48) + 1e-9
+        )
 
     def _group_length(self, group: Group) -> float:
         """How far apart two values of a group are, in weighted units, after the inputs are rounded."""
@@ -197,14 +205,17 @@ class LatticeProjection:
     def _box(self, order: Order, groups: Groups) -> float:
         top = 2.0**self.input_bits
         alone = _alone(self.projection.dim_in, groups)
+        exact = math.inf
         if order == 1 and self.dim_out <= _ENUMERATE:
-            return self._exact_or_up(top * _over_signs(self.entries, lambda image: _reach(image, alone, groups)), 1)
+            exact = self._exact_or_up(top * _over_signs(self.entries, lambda image: _reach(image, alone, groups)), 1)
+            if all(group.most is not None for group in groups):
+                return exact  # what follows is no less
         norms = _row_norms(self.entries, order)
         by_column = top * float(norms[alone].sum()) + math.fsum(self._group(g, order, norms) for g in groups)
         squares = [self._group_length(group) ** 2 for group in groups]
         longest = math.sqrt(float(np.sum(self.ranges[alone] ** 2)) + math.fsum(squares))
         by_length = longest * norm_bound(_scale_rows(self.entries, 1 / self.step))
-        return self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0)))
+        return min(exact, self._up(min(by_column, by_length * (math.sqrt(self.dim_out) if order == 1 else 1.0))))
 
     def _exact_or_up(self, value: float, order: Order) -> float:
         """A sensitivity rounded up; of order 1 a sum of integers, and exact while below 2^53 steps."""

@@ -120,8 +120,8 @@ def check(kind: pa.DataType, column: DataColumn) -> None:
         check(kind.storage_type, column)
     elif _is_count(kind) and not isinstance(column, Date):
         check_numbers(column)
-    elif isinstance(column, Date) and dates.is_moment(kind):
-        return
+    elif isinstance(column, Date) and (dates.is_moment(kind) or types.is_floating(kind)):
+        return  # floating: as pandas stores a column all of whose cells are missing
     elif not (types.is_null(kind) or is_text(kind) or types.is_fixed_size_binary(kind)):
         raise SchemaError(f"the column {column.name!r} is of type {kind} in the data, which a {column.kind} cannot be")
 
@@ -155,7 +155,7 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
         unchecked = compute().CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
         return _FROM_TEXT[column.kind](compute().cast(array, options=unchecked), column)
     if isinstance(column, Date):
-        return dates.from_moments(array, column)
+        return np.full(len(array), math.nan) if types.is_floating(kind) else dates.from_moments(array, column)
     return _FROM_NUMBERS[column.kind](array, column)
 
 
@@ -194,10 +194,16 @@ def as_text(array: Any) -> Any:
 
 
 def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
-    """Cells in an Arrow type that keeps what cells of all these types mean: doubles, or texts if one is of texts."""
+    """Cells in an Arrow type that keeps what cells of all these types mean: doubles, or texts if one is of texts.
+
+    Beside dates, which are timestamps then, a number is nothing.
+    """
     texts = any(is_text(kind) or types.is_fixed_size_binary(kind) for kind in kinds)
-    if types.is_null(array.type):
-        return pa.nulls(len(array), pa.large_binary() if texts else pa.float64())
+    moments = any(map(dates.is_moment, kinds))
+    if dates.is_moment(array.type):
+        return dates.written_out(dates.stamps(array)) if texts else dates.stamps(array)
+    if types.is_null(array.type) or (moments and not texts):
+        return pa.nulls(len(array), pa.large_binary() if texts else dates.STAMP if moments else pa.float64())
     if not texts:
         return pa.array(_real_from_numbers(array, Real("number", 0.0, 1.0)).astype(float), from_pandas=True)
     if _is_count(array.type):

@@ -13,6 +13,8 @@ from sfumato.tables.declared import (
     LEVEL,
     check_bounds,
     check_count,
+    check_length,
+    check_middle,
     check_missing_within,
     check_text,
     check_values,
@@ -47,6 +49,7 @@ class Real:
         if self.missing not in (None, LEVEL):
             object.__setattr__(self, "missing", finite(self, "missing"))
         check_missing_within(self)
+        check_middle(self)
 
     @property
     def width(self) -> int:
@@ -73,6 +76,7 @@ class Integer:
         if self.missing not in (None, LEVEL):
             object.__setattr__(self, "missing", whole(self, "missing"))
         check_missing_within(self)
+        check_middle(self)
 
     @property
     def width(self) -> int:
@@ -180,8 +184,9 @@ class Date:
         step = finite(self, "step")
         if self.kind == "date" and not step.is_integer():
             raise SchemaError(f"step of column {self.name!r} must be a whole number of days, got {step!r}")
-        if not 1e-6 <= step <= 1e12:
-            raise SchemaError(f"step of column {self.name!r} must lie between 1e-6 and 1e12, got {step!r}")
+        most = 1e7 if self.kind == "date" else 1e12  # longer than the years that dates have
+        if not 1e-6 <= step <= most:
+            raise SchemaError(f"step of column {self.name!r} must lie between 1e-6 and {most:g}, got {step!r}")
         object.__setattr__(self, "step", int(step) if step.is_integer() else step)
         check_bounds(self, float(self.steps) if self.low < self.high else -1.0)
         check_missing_within(self)
@@ -237,13 +242,13 @@ class Vector:
         for key in ("low", "high") if self.bound is None else ("low", "high", "bound"):
             object.__setattr__(self, key, finite(self, key))
         check_bounds(self, self.high - self.low)
-        if self.bound is not None and not self.bound > 0:
-            raise SchemaError(f"bound of column {self.name!r} must be positive, got {self.bound!r}")
+        if self.bound is not None:
+            check_length(self)
         if not isinstance(self.whole, bool):
             raise SchemaError(f"whole of column {self.name!r} must be true or false, got {self.whole!r}")
         if self.bound is not None and not self.whole:
             raise SchemaError(
-                f"bound of column {self.name!r} lets one number move all the others: leave it out, or whole = false"
+                f"bound of column {self.name!r} lets one number move all the others: leave out bound, or whole = false"
             )
         if self.bound is not None and not self.low <= 0 <= self.high:
             raise SchemaError(f"bound of column {self.name!r} needs low <= 0 <= high: shortened vectors go towards 0")

@@ -1,12 +1,14 @@
 """Cells that are dates or points in time, read as steps since the low bound of their column. No cell raises an error.
 
 A cell is a date or timestamp of Arrow, or a text in the form of ISO 8601: 2020-12-31, with a time after T or a space
-(10:30, 10:30:00, 10:30:00.25), with a zone (Z, +02:00) or without. A time with a zone is brought to UTC.
+(10:30, 10:30:00, 10:30:00.25), with a zone (Z, +02:00) or without. A time with a zone is brought to UTC. Parts of a
+microsecond are cut off: one such cell makes many programs write all others with nine digits. A year beyond those that
+Python's dates have is before, or after, all bounds.
 """
 
 import math
 import re
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,13 @@ from sfumato.numerics.types import Floats
 from sfumato.tables.columns import Date
 
 _DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-_TIME = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?"
+_TIME = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?"
 _ZONE = r"(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)"
 _FORM = f"^{_DAY}({_TIME}{_ZONE}?)?$"
+_BEYOND = rf"^([+-]?\d{{5,9}}|-\d{{4}})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])({_TIME}{_ZONE}?)?$"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - times without a zone stand for themselves
+STAMP = pa.timestamp("us")
 _FARTHEST = 1 << 62  # microseconds, beyond all dates
 
 
@@ -33,14 +37,32 @@ def is_moment(kind: pa.DataType) -> bool:
 
 def from_moments(array: Any, column: Date) -> Floats:
     """Steps since low of Arrow's dates and timestamps, NaN where there is none."""
-    nothing = array.is_null().to_numpy(zero_copy_only=False)
+    return _steps(_ticks(array), array.is_null().to_numpy(zero_copy_only=False), column)
+
+
+def _ticks(array: Any) -> NDArray[np.int64]:
+    """Microseconds since 1970 of Arrow's dates and timestamps, within 2^62 of it; 0 where there is none."""
     kind = array.type
     whole = array.cast(pa.int32()).cast(pa.int64()) if types.is_date32(kind) else array.cast(pa.int64())
     ticks = whole.fill_null(0).to_numpy()
     if types.is_date32(kind):
-        return _steps(_scaled(ticks, 86_400 * 10**6), nothing, column)
+        return _scaled(ticks, 86_400 * 10**6)
     per_second = 10**3 if types.is_date64(kind) else _PER_SECOND[kind.unit]
-    return _steps(ticks // 1000 if per_second == 10**9 else _scaled(ticks, 10**6 // per_second), nothing, column)
+    return np.asarray(ticks // 1000) if per_second == 10**9 else _scaled(ticks, 10**6 // per_second)
+
+
+def stamps(array: Any) -> Any:
+    """Arrow's dates and timestamps of any unit and zone in one type, and of the same meaning."""
+    nothing = array.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(_ticks(array), pa.int64(), mask=nothing).cast(STAMP)
+
+
+def written_out(moments: Any) -> Any:
+    """What ``stamps`` gives, written out as texts of the same meaning: the farthest years are those of dates."""
+    ends = _since_epoch(date.min), _since_epoch(date.max) + 86_400 * 10**6 - 1
+    points = np.clip(moments.cast(pa.int64()).fill_null(0).to_numpy(), *ends).astype("datetime64[us]")
+    nothing = moments.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(np.datetime_as_string(points).astype(object), pa.string(), mask=nothing).cast(pa.large_binary())
 
 
 def from_text(text: Any, column: Any) -> Floats:
@@ -82,13 +104,18 @@ def _since_epoch(moment: date) -> int:
 
 def _microseconds(word: bytes | None) -> int | None:
     """Microseconds since 1970 of a written date, None for any other text."""
-    if word is None or len(word) > 40 or not re.match(_FORM.encode(), word):
+    if word is None or len(word) > 48:
         return None
+    if not re.match(_FORM.encode(), word):
+        far = -_FARTHEST if word.startswith(b"-") else _FARTHEST
+        return far if re.match(_BEYOND.encode(), word) else None
     try:
         point = datetime.fromisoformat(word.decode())
     except ValueError:
         return None
-    return _since_epoch(point.astimezone(UTC).replace(tzinfo=None) if point.tzinfo else point)
+    offset = point.utcoffset()  # by arithmetic of whole numbers: UTC may lie outside of the years that dates have
+    ahead = 0 if offset is None else round(offset.total_seconds()) * 10**6
+    return _since_epoch(point.replace(tzinfo=None)) - ahead
 
 
 def written(text: str, column: Date) -> float | None:

@@ -16,6 +16,8 @@ from sfumato.tables import patterns
 
 LEVEL = "level"  # what ``missing`` says where missingness is kept
 _WHOLE = 1 << 53  # below it, doubles hold every whole number
+_CLOSEST = 2.0**-30  # of two bounds whose middle is worth a place, over their size
+_LONGEST = 1e100  # length of a vector; its square, and that of its reciprocal, are ordinary numbers
 _MOST_CODES = 1 << 20  # encoded columns of one vector or set
 _MOST_TOLD = 50  # problems in one message
 
@@ -121,7 +123,10 @@ def moment(column: Any, key: str) -> date:
         raise SchemaError(f"{key} of column {column.name!r} must be a date such as 2020-12-31, got {value!r}")
     if isinstance(value, datetime):
         value = datetime.fromisoformat(value.isoformat())  # of a subclass, as pandas has one
-        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        try:
+            return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        except OverflowError:
+            raise SchemaError(f"{key} of column {column.name!r} must lie in the years 1 to 9999, in UTC") from None
     return date(value.year, value.month, value.day)
 
 
@@ -147,6 +152,25 @@ def check_bounds(column: Any, width: float) -> None:
 
 def _shown(bound: object) -> str:
     return str(bound) if isinstance(bound, date) else repr(bound)
+
+
+def check_middle(column: Any) -> None:
+    """Refuse declared bounds so close, for their size, that doubles have no middle for missing cells to stand at."""
+    if keeps_missing(column) and column.high - column.low < _CLOSEST * max(abs(column.low), abs(column.high)):
+        raise SchemaError(
+            f"missing of column {column.name!r} cannot be {LEVEL!r}: its bounds are too close to each other for their "
+            "size; declare the column as a difference from its low bound"
+        )
+
+
+def check_length(column: Any) -> None:
+    """Refuse a declared bound on the length of a vector whose squares doubles could not tell from 0 or infinity."""
+    width = column.high - column.low
+    if not 0 < 1 / _LONGEST <= column.bound <= _LONGEST or width / column.bound > _LONGEST:
+        raise SchemaError(
+            f"bound of column {column.name!r} must lie between {1 / _LONGEST:g} and {_LONGEST:g}, and not be smaller "
+            f"than its high - low by more than a factor of {_LONGEST:g}, got {column.bound!r}"
+        )
 
 
 def check_missing_within(column: Any) -> None:

@@ -168,7 +168,7 @@ class _Part:
 
     @property
     def grouped(self) -> bool:
-        return not self.each and (self.most is not None or self.low.size > 1)
+        return not self.each and (self.most is not None or self.bound is not None or self.low.size > 1)
 
     def factor(self, scale: Scale) -> float:
         return 1.0 if scale == "raw" else 1 / self.reach[1]

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,9 @@ def check(kind: pa.DataType, column: Vector | Set) -> None:
     if types.is_null(kind):
         return
     if not is_list(kind):
-        raise SchemaError(
-            f"the column {column.name!r} is of type {kind} in the data, and a {column.kind} is read from lists"
+        raise SchemaError(  # without the type, which may depend on whether any cell is there
+            f"the column {column.name!r} is no column of lists in the data, and a {column.kind} is read from one: give "
+            "the table as Parquet or Arrow (a pandas object column has no type: pyarrow.Table.from_pandas gives it one)"
         )
     if isinstance(column, Set):
         cells.check(kind.value_type, _item(column))
@@ -117,9 +118,32 @@ def _codes(items: Any, column: Set) -> NDArray[Any]:
     return _by_word(items, lambda word: bucket(word, column.width))
 
 
+def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
+    """Cells, lists or not, in an Arrow type that keeps what cells of all these types mean."""
+    inner = [_plain(kind.value_type) for kind in kinds if is_list(kind)]
+    if not inner:
+        return cells.in_common(array, kinds)
+    if not is_list(array.type):
+        return pa.nulls(len(array), pa.large_list(cells.in_common(pa.nulls(0), inner).type))
+    lengths, starts, values = laid_out(array)
+    ends = np.append(starts, starts[-1] + max(lengths[-1], 0) if len(array) else 0)
+    found = cells.in_common(cells.decoded(values), inner)
+    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), found, mask=pa.array(lengths < 0))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind
+
+
 def _by_word(items: Any, code: Callable[[bytes], int]) -> NDArray[Any]:
-    """The code of each item by its text; each distinct item is looked at once."""
-    plain = cells.in_common(cells.decoded(items), [pa.large_binary()])
+    """The code of each item by its text; each distinct item is looked at once.
+
+    A number is the double that is nearest to it, since one missing item makes whole numbers floating.
+    """
+    found = cells.decoded(items)
+    if cells.is_number(found.type):
+        found = cells.in_common(found, [pa.float64()])
+    plain = cells.in_common(found, [pa.large_binary()])
     coded = plain.dictionary_encode()
     words = [-1 if word is None else code(word) for word in coded.dictionary.to_pylist()]
     return np.asarray(np.array([*words, -1], float)[coded.indices.fill_null(len(words)).to_numpy()])

@@ -37,8 +37,8 @@ class Schema:
     """The columns of a table and, if wanted, a clip of each row to a norm of at most ``norm_bound``, in weighted units.
 
     scale            : ``bounds``, the default: a column counts in units of its declared range, whatever its kind, and
-                       weights are relative to that. ``raw``: in its own units. Columns that are numbers of one range
-                       stay raw, since scaling would only change the unit.
+                       weights are relative to that. ``raw``: in its own units. Where no scale is stated, columns that
+                       are numbers of one range stay raw, since scaling would only change the unit.
     bounds_from_data : confesses that bounds were taken from the data, which no guarantee covers.
     A name such as ``WAP*`` is a pattern, and ``WAP{001..520}`` a numbered range (see ``patterns``). A schema with
     patterns is of use once ``matched`` has settled them with the names of a table; ``release`` and the like do so.
@@ -80,7 +80,7 @@ class Schema:
             return
         alike = of_one_range(self.data_columns)
         object.__setattr__(self, "scale_stated", alike or self.scale is not None)
-        object.__setattr__(self, "scale", "raw" if alike else self.scale or "bounds")
+        object.__setattr__(self, "scale", self.scale or ("raw" if alike else "bounds"))
 
     def _check_columns(self) -> None:
         _refuse_twice([c.name for c in self.columns], "column")
@@ -205,7 +205,8 @@ class Schema:
         inside = np.fmin(np.fmax(block, encoding.low[:, None]), encoding.high[:, None])
         for group in encoding.groups:
             if group.bound is not None:
-                _shorten(inside[group.start : group.stop], 1.0, "l2", group.bound)
+                # in units of the bound, so that no square that counts is too small for a double
+                _shorten(inside[group.start : group.stop], 1 / group.bound, "l2", 1.0)
         if self.norm is not None and self.norm_bound is not None:
             _shorten(inside, encoding.weights[:, None], self.norm, self.norm_bound)
         return np.asarray(inside)
