@@ -27,13 +27,13 @@ from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
-from sfumato.report import error_plots, maps, scenes, svg, words
+from sfumato.report import column_words, error_plots, maps, scenes, svg, words
 from sfumato.report.axes import Scale
 from sfumato.report.extreme import check_computable
 from sfumato.report.html import data_block, escape, tag
 from sfumato.report.numbers import number, tick
 from sfumato.report.page import page
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import Category, Date, Flag, Id, Integer, Ordinal, Real, Set, Vector
 from sfumato.tables.schema import Schema
 from support.kinds import KINDS, ROWS, made
 
@@ -359,6 +359,49 @@ def test_bounds_from_data_are_confessed():
     seen = Seen(page(odd)).said
     assert "the bounds were taken from the data" in seen.lower()
     assert "harmless only if" not in seen
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (Real("c", 0, 120.5), "0 to 120.5"),
+        (Integer("c", -3, 9, missing="level"), "\u22123 to 9, or missing"),
+        (Flag("c", missing="level"), "true or false, or missing"),
+        (Ordinal("c", ("low", "high")), "in this order: low, high"),
+        (Category("c", tuple(range(10))), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more"),
+        (Category("c", ("a", "level"), missing="level"), "a, level"),
+        (Date("c", "1900-01-01", "2030-01-01"), "1900-01-01 to 2030-01-01"),
+        (
+            Date("c", "1900-01-01T00:00:00", "2030-01-01T12:00:00", step=60),
+            "1900-01-01 00:00:00 to 2030-01-01 12:00:00, in steps of 60 seconds",
+        ),
+        (Vector("c", 384, -1, 1, bound=3), "384 numbers, \u22121 to 1, of length at most 3"),
+        (
+            Vector("c", low=0, high=1, columns=tuple(f"w{i}" for i in range(9)), whole=False),
+            "9 numbers in the columns w0, w1, w2, w3, w4, w5, w6, w7 and 1 more, 0 to 1, each a value of its own",
+        ),
+        (Set("c", ("a", "b", "d"), most=2), "at most 2 of a, b, d"),
+        (Set("c", buckets=4096, most=8), "at most 8 of 4,096 buckets"),
+        (Id("c"), "public, as it was"),
+    ],
+)
+def test_every_kind_of_column_is_said_in_words(column, said):
+    written = Schema((column, Real("other", 0, 7))).to_dict()["columns"][0]
+    assert column_words.may_be(written) == said
+
+
+def test_a_report_says_how_columns_count_and_what_learning_them_cost():
+    def below(**more):
+        columns = [{"name": "c", "kind": "flag"}]
+        return Seen(column_words.schema({"schema": {"columns": columns} | more})).said
+
+    assert "in their own units" in below()
+    assert "in units of their declared range" in below(scale="bounds")
+    price = {"epsilon": 0.2, "delta": 1e-7, "ledger": {"dataset": "people", "entry": 3}}
+    seen = below(learned=price)
+    assert "\u03b5 = 0.2" in seen
+    assert "charged to the dataset people" in seen
+    assert "in addition" in seen
 
 
 def test_test_noise_is_said_to_protect_nobody():

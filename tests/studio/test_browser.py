@@ -167,6 +167,7 @@ def test_a_table_is_described_in_the_form(visit, folder):
     page = visit.page
     page.get_by_role("link", name="clinic.csv").click()
     ready(page, page.get_by_label("Kind of patient")).select_option("id")
+    page.get_by_label("Kind of age").select_option("real")
     assert not page.get_by_label("Low of patient").is_visible()
     page.get_by_role("button", name="Save the schema").click()
     assert ready(page, page.locator("#f1-low-wrong")).inner_text() == "to fill in"
@@ -183,6 +184,92 @@ def test_a_table_is_described_in_the_form(visit, folder):
     visit.picture("data")
     kinds = {c.name: c.kind for c in Schema.read(folder / "clinic.toml").columns}
     assert kinds == {"patient": "id", "age": "real", "smoker": "flag", "town": "category"}
+
+
+@pytest.fixture
+def wide(folder):
+    """A table of 500 readings and two other columns."""
+    readings = {f"WAP{i:03}": [0.5] for i in range(500)}
+    pq.write_table(pa.table(readings | {"floor": ["a"], "phone": [1.5]}), folder / "wide.parquet")
+    return folder
+
+
+def test_many_columns_are_searched_and_filled_alike(visit, wide):
+    page = visit.page
+    visit.go("data/wide.parquet")
+    ready(page, page.locator("#tools")).wait_for()
+    assert page.locator("#tally").inner_text().startswith("502 of 502 columns shown, 0 selected, 502 not complete")
+    page.get_by_label("High of WAP007").fill("5")
+    page.get_by_label("Search columns").fill("wap*")
+    assert not page.get_by_label("Kind of floor").is_visible()
+    page.get_by_role("button", name="Select all shown").click()
+    page.get_by_text("Fill the selected columns alike").click()
+    page.get_by_label("Kind for all").select_option("integer")
+    page.get_by_label("Low", exact=True).fill("-110")
+    page.get_by_label("If missing", exact=True).fill("-110")
+    page.get_by_label("If missing", exact=True).press("Enter")  # by the keyboard, and it saves nothing
+    assert page.locator("#tally").inner_text().startswith("Filled 500 columns.")
+    assert page.get_by_label("High of WAP007").input_value() == "5"  # an empty field changes nothing
+    page.get_by_label("High", exact=True).fill("0")
+    page.get_by_role("button", name="Fill the selected").click()
+    page.get_by_label("Show").select_option("*bad")
+    page.get_by_label("Search columns").fill("")
+    assert page.locator("[data-line]:visible").count() == 2
+    page.get_by_role("button", name="Save the schema").click()
+    page.get_by_text("2 of 502 columns need another look").wait_for()
+    assert page.get_by_label("Low of WAP321").input_value() == "-110"
+    page.get_by_role("link", name="floor").click()
+    page.get_by_label("Values of floor").fill("a\nb")
+    page.get_by_label("Kind of phone").select_option("")
+    page.get_by_role("button", name="Save the schema").click()
+    page.get_by_text("The schema is saved").wait_for()
+    columns = Schema.read(wide / "wide.toml").columns
+    alike = {(c.kind, c.low, c.high, c.missing) for c in columns[:500]}
+    assert (len(columns), alike, columns[500].values) == (501, {("integer", -110, 0, -110)}, ("a", "b"))
+
+
+def test_columns_are_joined_into_one_vector(visit, wide):
+    page = visit.page
+    visit.go("data/wide.parquet")
+    ready(page, page.locator("#tools")).wait_for()
+    page.get_by_label("Search columns").fill("WAP")
+    page.get_by_label("Select WAP000").check()
+    page.get_by_role("button", name="Select none").click()
+    page.get_by_role("button", name="Select all shown").click()
+    page.get_by_text("Join the selected columns").click()
+    page.get_by_label("Name of the vector").fill("wifi")
+    page.get_by_label("Low of each").fill("-110")
+    page.get_by_label("High of each").fill("0")
+    page.get_by_role("button", name="Join the selected").click()
+    page.get_by_label("Search columns").fill("")
+    page.get_by_label("Kind of floor").select_option("id")
+    page.get_by_label("Kind of phone").select_option("id")  # one too many
+    page.get_by_role("button", name="Save the schema").click()
+    page.get_by_text("2 of 503 columns need another look").wait_for()
+    page.get_by_label("Kind of phone").select_option("")
+    page.get_by_role("button", name="Save the schema").click()
+    page.get_by_text("The schema is saved").wait_for()
+    schema = Schema.read(wide / "wide.toml")
+    assert [(c.name, c.kind) for c in schema.columns] == [("floor", "id"), ("wifi", "vector")]
+    assert len(schema.columns[1].columns) == 500
+    assert page.locator("[data-line]").count() == 3  # the vector stands for its columns
+
+
+def test_typed_input_is_not_lost_by_another_button(visit):
+    page = visit.page
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    visit.go("data/clinic.csv")
+    ready(page, page.get_by_label("Low of age")).fill("17")
+    page.get_by_label("I want to see raw values").check()
+    page.get_by_role("button", name="Show some rows").click()
+    page.wait_for_timeout(500)
+    assert asked == ["beforeunload"]
+    assert page.get_by_label("Low of age").input_value() == "17"
+    page.get_by_label("Low of age").fill("")
+    page.get_by_role("button", name="Save the schema").click()  # saving asks nothing
+    page.locator("#f1-low-wrong").wait_for()
+    assert asked == ["beforeunload"]
 
 
 def test_raw_rows_appear_only_when_asked_for(visit):

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import threading
 from dataclasses import replace
+from datetime import date
 from html import unescape
 from importlib import resources
 
@@ -26,11 +27,22 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report import svg
 from sfumato.studio import jobs, plan_screen, release_screen, shared_state
-from sfumato.studio.data_screen import completed, lines_from, lines_of
 from sfumato.studio.folder import Folder
 from sfumato.studio.jobs import Job
+from sfumato.studio.schema_form import FIELDS, KIND_WORDS, MOST_LINES, FormRow, completed, lines_from, lines_of
 from sfumato.studio.server import Server
-from sfumato.tables.columns import Category, Flag, Id, Real
+from sfumato.tables.columns import (
+    KINDS,
+    Category,
+    Date,
+    Flag,
+    Id,
+    Integer,
+    Ordinal,
+    Real,
+    Set,
+    Vector,
+)
 from sfumato.tables.schema import Schema
 from support.visiting import CELL, ORIGIN, ROWS, SCHEMA, SKETCH, Visitor, make_studio, write_people
 
@@ -169,6 +181,154 @@ def test_a_schema_goes_through_the_form_unchanged():
     assert {c.name: c for c in columns} == {c.name: c for c in schema.columns}
 
 
+EVERY_KIND = Schema(
+    (
+        Id("key"),
+        Real("age", 0, 120.5, missing="level", weight=2),
+        Integer("rooms", 0, 9, missing=3),
+        Flag("owns", missing="level"),
+        Ordinal("grade", ("low", "high", 7), missing="high"),
+        Category("town", ("Bern", 3), missing="level"),
+        Date("born", date(1900, 1, 1), date(2030, 1, 1), step=30, missing=date(1970, 1, 1)),
+        Date("seen", "2000-01-01T12:30:00", "2030-01-01T00:00:01", step=0.5),
+        Vector("face", 384, -1, 1, bound=3.5),
+        Vector("wifi", low=-110, high=0, columns=("w1", "w2"), whole=False),
+        Set("drugs", ("a", "b", 5), most=2),
+        Set("words", buckets=64, most=8, weight=0.5),
+    ),
+    norm="l2",
+    norm_bound=9.5,
+    scale="raw",
+)
+
+
+def typed(lines, **settings):
+    """What a browser sends of these lines."""
+    form = {"lines": str(len(lines))} | settings
+    for i, line in enumerate(lines):
+        form |= {f"{i}.name": line.name, f"{i}.kind": line.kind}
+        form |= {f"{i}.{key}": text.replace("\n", "\r\n") for key, text in line.texts.items()}
+    return form
+
+
+def write_every_kind(folder):
+    """An empty table of every kind of column, and its schema."""
+    fields = {name: pa.null() for name in ("key", *EVERY_KIND.source_names)}
+    types = {"face": pa.list_(pa.float64()), "drugs": pa.list_(pa.string()), "words": pa.list_(pa.string())}
+    pq.write_table(pa.schema(list((fields | types).items())).empty_table(), folder / "every.parquet")
+    EVERY_KIND.write(folder / "every.toml")
+
+
+def test_the_form_has_every_kind_and_gives_it_back_unchanged(visitor, folder):
+    write_every_kind(folder)
+    assert list(KIND_WORDS) == list(KINDS)
+    page = visitor.get("/data/every.parquet").text
+    inputs = dict(re.findall(r'name="([0-9]+\.(?!kind)[a-z]+)" value="([^"]*)"', page))
+    inputs |= dict(re.findall(r'name="([0-9]+\.[a-z]+)" rows="."[^>]*>([^<]*)</textarea>', page))
+    inputs |= dict(re.findall(r'name="([0-9]+\.(?:kind|whole))".*?<option value="([a-z]*)" selected', page))
+    form = {"lines": "12", "scale": "raw", "norm": "l2", "norm_bound": "9.5"} | inputs
+    assert visitor.send("/data/every.parquet/form", form).is_redirect
+    assert Schema.read(folder / "every.toml") == EVERY_KIND
+
+
+def test_each_line_has_the_fields_of_its_kind_alone(visitor, folder):
+    write_every_kind(folder)
+    page = visitor.get("/data/every.parquet").text.partition("<template")[0]
+    for i, column in enumerate(EVERY_KIND.columns):
+        assert tuple(re.findall(rf'name="{i}\.([a-z]+)"', page)) == ("name", "kind", *FIELDS[column.kind]), column
+
+
+def test_a_vector_of_columns_stands_for_them_in_the_form():
+    schema = Schema((Vector("v", low=0, high=1, columns=("b", "a")), Flag("c")))
+    names = pa.schema([(name, pa.float64()) for name in ("c", "a", "x", "b")])
+    assert [line.name for line in lines_of(names, schema)] == ["c", "v", "x"]
+    lines = lines_of(pa.schema([("a", pa.float64()), ("c", pa.bool_())]), schema)
+    assert [(line.name, "kind" in line.wrong) for line in lines] == [("c", False), ("v", True)]
+
+
+def test_every_bad_column_is_named_at_once_and_what_was_typed_is_kept(visitor, folder):
+    pq.write_table(pa.table({f"c{i}": [0.5] for i in range(60)}), folder / "wide.parquet")
+    form = {"lines": "60", "scale": "raw", "norm": "l1", "norm_bound": "many"}
+    for i in range(60):
+        form |= {f"{i}.name": f"c{i}", f"{i}.kind": "real", f"{i}.low": f"{i}.25", f"{i}.high": "99" if i % 2 else "x"}
+    answer = visitor.send("/data/wide.parquet/form", form)
+    assert answer.status_code == 422
+    assert "30 of 60 columns need another look" in answer.text
+    assert re.findall(r'<a href="#n([0-9]+)">c[0-9]+</a>', answer.text) == [str(i) for i in range(0, 40, 2)]
+    assert "and 10 more" in answer.text
+    marked = re.findall(r'id="f([0-9]+)-high-wrong">must be a number<', answer.text)
+    assert marked == [str(i) for i in range(0, 60, 2)]
+    for kept in ('value="59.25"', '<option value="raw" selected>', '<option value="l1" selected>', 'value="many"'):
+        assert kept in answer.text
+    assert not (folder / "wide.toml").exists()
+
+
+def test_labels_and_names_that_come_twice_are_all_marked():
+    form = {"lines": "3"} | {f"{i}.kind": "id" for i in range(3)} | {"0.name": "a", "1.name": "b", "2.name": "b"}
+    lines, _ = completed(lines_from(form), None)
+    told = [line.wrong["kind"] for line in lines]
+    assert "row label" in told[0]
+    assert all("more than once" in text for text in told[1:])
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "place"),
+    [
+        ("integer", {"low": "0.5", "high": "3"}, "low"),
+        ("ordinal", {"values": "one"}, "values"),
+        ("date", {"low": "1950", "high": "2030-01-01"}, "low"),
+        ("date", {"low": "1950-01-01 12:00", "high": "2030-01-01 12:00"}, "low"),
+        ("date", {"low": "1950-01-01", "high": "2030-01-01", "step": "0.5"}, "step"),
+        ("vector", {"low": "0", "high": "1"}, "size"),
+        ("vector", {"low": "1", "high": "2", "size": "3", "bound": "1"}, "bound"),
+        ("set", {"most": "3"}, "values"),
+        ("set", {"buckets": "8"}, "most"),
+        ("set", {"buckets": "8", "values": "a", "most": "1"}, "kind"),
+        ("flag", {"missing": "perhaps"}, "missing"),
+        ("real", {"low": "0", "high": "1", "missing": "2"}, "missing"),
+        ("colour", {}, "kind"),
+    ],
+)
+def test_what_is_wrong_with_a_kind_is_said_beside_its_field(kind, given, place):
+    form = {"lines": "1", "0.name": "c", "0.kind": kind} | {f"0.{key}": text for key, text in given.items()}
+    (line,), columns = completed(lines_from(form), None)
+    assert (list(line.wrong), columns) == ([place], [])
+
+
+def test_a_date_with_time_may_be_typed_without_one():
+    form = {"lines": "1", "0.name": "c", "0.kind": "datetime", "0.low": "1950-01-01", "0.high": "2030-01-01 12:30"}
+    _, columns = completed(lines_from(form), None)
+    assert columns == [Date("c", "1950-01-01T00:00:00", "2030-01-01T12:30:00")]
+
+
+def test_columns_count_in_units_of_their_range_unless_the_form_says_otherwise(visitor, folder):
+    form = {"lines": "1", "0.name": "smoker", "0.kind": "flag"}
+    mixed = form | {"lines": "2", "1.name": "age", "1.kind": "real", "1.low": "0", "1.high": "120"}
+    visitor.send("/data/people.csv/form", form)  # of one range: its scale plays no part and is not kept
+    assert '<option value="raw" selected>' not in visitor.get("/data/people.csv").text
+    for asked, kept in (({}, "bounds"), ({"scale": "raw"}, "raw"), ({"scale": "bounds"}, "bounds")):
+        assert visitor.send("/data/people.csv/form", mixed | asked).is_redirect
+        assert Schema.read(folder / "people.toml").scale == kept
+        assert ('<option value="raw" selected>' in visitor.get("/data/people.csv").text) == (kept == "raw")
+    assert visitor.send("/data/people.csv/form", mixed | {"scale": "other"}).status_code == 422
+
+
+def test_the_page_and_the_form_of_a_wide_table_grow_with_its_columns_and_no_faster(visitor, folder):
+    sizes = {}
+    for width in (10, 500, MOST_LINES):
+        pq.write_table(pa.table({f"c{i:04}": [0.5] for i in range(width)}), folder / "wide.parquet")
+        sizes[width] = len(visitor.get("/data/wide.parquet").content)
+        lines = [
+            FormRow(f"c{i:04}", "real", {"low": "0", "high": "1", "missing": "", "weight": ""}) for i in range(width)
+        ]
+        assert visitor.send("/data/wide.parquet/form", typed(lines)).is_redirect, width
+        assert len(Schema.read(folder / "wide.toml").columns) == width
+        (folder / "wide.toml").unlink()
+    each = (sizes[500] - sizes[10]) / 490
+    assert each < 2_000
+    assert (sizes[MOST_LINES] - sizes[500]) / (MOST_LINES - 500) == pytest.approx(each, rel=0.05)
+
+
 def test_a_column_that_the_data_lack_is_shown_as_such():
     lines = lines_of(pa.schema([("b", pa.bool_())]), Schema((Real("a", 0, 1), Flag("b"))))
     assert [(line.name, dict(line.wrong)) for line in lines] == [
@@ -205,7 +365,7 @@ def test_a_schema_whose_bounds_come_from_data_keeps_its_confession(visitor, fold
 
 
 def test_a_wide_table_is_edited_as_text(visitor, folder):
-    pq.write_table(pa.table({f"c{i}": [0.5] for i in range(300)}), folder / "wide.parquet")
+    pq.write_table(pa.table({f"c{i}": [0.5] for i in range(MOST_LINES + 1)}), folder / "wide.parquet")
     text = visitor.get("/data/wide.parquet").text
     assert "too wide for a form" in text
     assert 'name="0.kind"' not in text
@@ -243,7 +403,7 @@ def test_a_very_wide_table_is_drafted_in_part_and_its_page_stays_small(visitor, 
 
 
 def test_a_schema_wider_than_its_table_is_edited_as_text(visitor, folder):
-    Schema.reals(300, 0, 1).write(folder / "people.toml")
+    Schema.reals(MOST_LINES + 1, 0, 1).write(folder / "people.toml")
     assert 'name="0.kind"' not in visitor.get("/data/people.csv").text
 
 
@@ -406,7 +566,7 @@ def test_a_release_is_priced_confirmed_made_and_charged(visitor, folder):
     assert visitor.studio.datasets()[0].releases == ()
     told = visitor.release(SKETCH)
     assert (told["state"], told["share"], told["rows"]) == ("done", 1.0, ROWS)
-    assert told["spent"] == "The price is spent, and the release is on record."
+    assert told["spent"] == "The price is spent, and on record."
     made = load(folder / "people.release")
     assert made.array().shape == (ROWS, 2)
     (spent,) = visitor.studio.datasets()[0].releases
@@ -571,6 +731,77 @@ def test_the_release_form_is_filled_in_by_the_plan(visitor, folder):
     assert 'value="people-2.release"' in visitor.get("/release", params={"data": "people.csv"}).text
 
 
+def write_filled(folder):
+    """A table with rows and a column of every kind, and its schema."""
+    count = 12
+    table = {
+        "key": [f"k{i}" for i in range(count)],
+        "age": [float(i) if i else None for i in range(count)],
+        "rooms": [i % 5 for i in range(count)],
+        "grade": [("low", "high")[i % 2] for i in range(count)],
+        "born": [date(1950 + i, 1, 1) for i in range(count)],
+        "face": [[0.01 * i] * 384 for i in range(count)],
+        "drugs": [["a", "b"][: i % 3] for i in range(count)],
+    }
+    pq.write_table(pa.table(table), folder / "filled.parquet")
+    columns = (
+        Id("key"),
+        Real("age", 0, 120, missing="level"),
+        Integer("rooms", 0, 9),
+        Ordinal("grade", ("low", "high")),
+        Date("born", date(1900, 1, 1), date(2030, 1, 1), step=30),
+        Vector("face", 384, -1, 1, bound=3),
+        Set("drugs", ("a", "b", "c"), most=2),
+    )
+    Schema(columns).write(folder / "filled.toml")
+    return {"data": "filled.parquet", "unit": "record", "epsilon": "20", "dataset": "", "noise": "laplace"}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "more", "question"),
+    [
+        ("sketch", {"projection": "sparse", "dimension": "8"}, "nearest"),
+        ("distances", {}, "distance"),
+        ("synthetic", {"dimension": "3", "label": "grade"}, "sample"),
+        ("synthetic", {"dimension": "3", "label": "rooms"}, "model"),
+        ("covariance", {}, "variance"),
+        ("covariance", {}, "components"),
+    ],
+)
+def test_a_table_of_every_kind_is_released_explored_and_reported_without_walls(
+    visitor, folder, mechanism, more, question
+):
+    order = write_filled(folder) | {"mechanism": mechanism, "name": "filled.release"} | more
+    assert visitor.release(order)["state"] == "done"
+    report = visitor.get("/release/made/filled.release/report")
+    assert report.status_code == 200
+    assert "384 numbers" in report.text
+    assert "in this order: low, high" in report.text
+    explored = visitor.get(f"/explore/filled.release?question={question}")
+    assert explored.status_code == 200
+    assert "verdict words" in explored.text
+    for page in (report, explored):
+        assert page.text.count("face[") < 60
+        assert len(page.content) < 100_000
+
+
+def test_samples_show_the_first_few_numbers_of_a_vector_and_texts_on_the_left(visitor, folder):
+    order = write_filled(folder) | {"mechanism": "synthetic", "dimension": "3", "name": "filled.release"}
+    assert visitor.release(order)["state"] == "done"
+    page = visitor.get("/explore/filled.release?question=sample").text
+    assert page.count("and 381 more") == 10
+    assert re.search(r'<td class="number" data-label="age">', page)
+    assert re.search(r'<td data-label="(grade|face)">', page)
+
+
+def test_the_release_form_offers_the_columns_that_can_be_labels(visitor, folder):
+    write_filled(folder)
+    page = visitor.get("/release?data=filled.parquet").text
+    offered = re.findall(r'<option value="([^"]*)">', page.partition("<datalist")[2].partition("</datalist>")[0])
+    assert offered == ["rooms", "grade"]
+    assert "<datalist" not in visitor.get("/release?data=other.csv").text
+
+
 def test_a_graph_is_released_without_a_schema(visitor, folder):
     (folder / "edges.csv").write_text("src,dst\n0,1\n1,2\n2,3\n")
     fields = {"data": "edges.csv", "mechanism": "edge noise", "vertices": "4", "unit": "edge", "dataset": ""}
@@ -596,7 +827,7 @@ def test_a_release_that_is_stopped_says_what_stays_spent(visitor, folder, monkey
     monkeypatch.setattr(Job, "tick", stopping)
     told = visitor.release(fields)
     assert told["state"] == "cancelled"
-    assert "no release was written" in told["message"]
+    assert "nothing was written" in told["message"]
     assert "stays spent, for noise may have been drawn" in told["message"]
     assert told["spent"] == "The price is spent."
     assert not (folder / "many.release").exists()
@@ -626,7 +857,7 @@ def test_the_stop_button_stops_and_one_release_is_made_at_a_time(visitor, folder
     (other,) = re.findall(r'name="order" value="([^"]+)"', second)
     refused = visitor.send("/release/start", {"order": other, "confirmed": "yes"})
     assert refused.status_code == 400
-    assert "being made" in refused.text
+    assert "is not done yet" in refused.text
     assert visitor.send("/release/cancel").is_redirect
     assert visitor.get("/release/state").json()["stopping"]
     assert "Stopping" in visitor.get("/release/job").text

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sfumato.fileformat import kinds
-from sfumato.report import error_plots, scenes, svg, words
+from sfumato.report import column_words, error_plots, scenes, svg, words
 from sfumato.report.extreme import drawable
 from sfumato.report.html import Markup, data_block, document, join, packaged, tag
 from sfumato.report.numbers import number
@@ -45,7 +45,7 @@ def _sections(release: "AnyRelease", plot: "Plot | None", extreme: int, ledger: 
     yield _section("Load it", _load(release))
     yield _section("The mechanism", words.parameters(manifest))
     if "schema" in manifest:
-        yield _section("The columns", words.schema(manifest))
+        yield _section("The columns", column_words.schema(manifest))
 
 
 def _foot(release: "AnyRelease") -> Markup:

@@ -8,6 +8,7 @@ from sfumato.fileformat import kinds, plain_words
 from sfumato.fileformat.manifest import Manifest
 from sfumato.privacy.attack_bounds import guess
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.report import column_words
 from sfumato.report.html import Markup, escape, join, tag
 from sfumato.report.numbers import number
 from sfumato.report.svg import gauge
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.state import Dataset, Spent
     from sfumato.releases.release import AnyRelease
 
-_MOST_COLUMNS, _MOST_LIST = 60, 8
+_MOST_LIST = 8
 
 
 # ---- the promise ----------------------------------------------------------------------------------------------------
@@ -158,6 +159,8 @@ def _public(manifest: Manifest) -> str:
     text = " Names, bounds and categories of the columns stand in the release as they were declared."
     if manifest["schema"].get("bounds_from_data"):
         return f"{text} Here the bounds were taken from the data, outside the guarantee: they show extreme values."
+    if "learned" in manifest["schema"]:
+        return f"{text} {column_words.learned(manifest)}"
     return f"{text} They are harmless only if they come from knowledge and not from the data."
 
 
@@ -294,47 +297,6 @@ def _value(value: object) -> str:
             return ", ".join(map(_value, value))
         return f"{len(value):,} entries, in manifest.json"
     return str(value)
-
-
-def schema(manifest: Manifest) -> Markup:
-    """A report's words on the declared columns, as a table; nothing for graphs."""
-    if "schema" not in manifest:
-        return Markup("")
-    columns = manifest["schema"]["columns"]
-    head = tag("tr", *(tag("th", name, scope="col") for name in ("column", "kind", "may be", "weight")))
-    rows = [
-        tag(
-            "tr",
-            tag("th", c["name"], scope="row"),
-            tag("td", c["kind"]),
-            tag("td", _range(c)),
-            tag("td", number(c.get("weight", 1.0))),
-        )
-        for c in columns[:_MOST_COLUMNS]
-    ]
-    more = (
-        f"{len(columns) - _MOST_COLUMNS:,} more columns are in manifest.json." if len(columns) > _MOST_COLUMNS else ""
-    )
-    clip = manifest["schema"].get("clip")
-    clipped = (
-        f"Each row is shrunk to {clip['norm']} norm {number(clip['bound'], 6)}, in weighted units." if clip else ""
-    )
-    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="columns")
-    return join(
-        tag("div", table, class_="wide"),
-        tag("p", f"{more} {clipped}".strip(), class_="quiet") if more or clipped else "",
-    )
-
-
-def _range(column: dict[str, Any]) -> str:
-    if column["kind"] == "real":
-        return f"{number(column['low'], 8)} to {number(column['high'], 8)}"
-    if column["kind"] == "category":
-        values = [str(v) for v in column["values"]]
-        return ", ".join(values[:_MOST_LIST]) + (
-            f" and {len(values) - _MOST_LIST} more" if len(values) > _MOST_LIST else ""
-        )
-    return "true or false" if column["kind"] == "flag" else "public, as it was"
 
 
 # ---- loading --------------------------------------------------------------------------------------------------------

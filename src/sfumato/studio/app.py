@@ -9,7 +9,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from sfumato.report import svg
-from sfumato.studio import budget_screen, data_screen, explore_screen, plan_screen, release_screen
+from sfumato.studio import budget_screen, data_screen, explore_screen, learn_screen, plan_screen, release_screen
 from sfumato.studio.guard import Guard
 from sfumato.studio.pages import reading
 from sfumato.studio.shared_state import Studio
@@ -29,6 +29,7 @@ def screens(studio: Studio) -> Starlette:
         *plan_screen.routes(studio),
         *release_screen.routes(studio),
         *budget_screen.routes(studio),
+        *learn_screen.routes(studio),
         *explore_screen.routes(studio),
         reading(studio, "/static/pictures.css", _pictures),
         Mount("/static", StaticFiles(directory=static)),

@@ -7,7 +7,7 @@ error.
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -16,26 +16,25 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from sfumato.errors import SchemaError
+from sfumato.errors import LedgerError, SchemaError
 from sfumato.files.open_table import open_table
+from sfumato.report.html import Markup, join, tag
+from sfumato.studio import schema_form
 from sfumato.studio.folder import NotHereError, parse_schema, schema_text
 from sfumato.studio.form_fields import Form
 from sfumato.studio.pages import page, reading, writing
+from sfumato.studio.schema_form import KIND_WORDS, MOST_LINES, FormRow, completed, lines_from, lines_of
 from sfumato.studio.shared_state import Studio
-from sfumato.tables.columns import KINDS, Category, Column
+from sfumato.tables.columns import Column
 from sfumato.tables.schema import Schema
 from sfumato.tables.schema_draft import draft
 
-_KEYS = ("low", "high", "missing", "weight", "values")
-_FIELDS = {
-    "real": ("low", "high", "missing", "weight"),
-    "flag": ("missing", "weight"),
-    "category": ("values", "missing", "weight"),
-    "id": (),
-}
-_NEEDED = {"real": ("low", "high"), "category": ("values",)}
-_MOST_LINES = 200  # columns of a form; wider schemas are edited as text
 _MOST_DRAFTED = 2000  # columns of a draft
+_MOST_NAMED = 20  # columns that a complaint about many of them names
+_CLEAR = 3  # standard deviations from which a noisy count is told
+_MOST_ACROSS = 200  # columns of raw rows
+SETTINGS = ("scale", "norm", "norm_bound", "epsilon", "delta", "neighbours", "dataset", "convert")
+_ORIGIN = ("bounds_from_data", "learned")  # where bounds come from
 _VALUE = re.compile(r"|[+-]?[0-9.,]+(e[+-]?[0-9]+)?|[0-9]{1,4}[-/.][0-9]{1,2}[-/.].*|\S+@\S+|true|false", re.IGNORECASE)
 _MOST_SHOWN, _LONGEST_CELL = 10, 60
 
@@ -51,109 +50,9 @@ def routes(studio: Studio) -> list[Route]:
     ]
 
 
-# ---- a schema as the lines of a form --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FormRow:
-    """One column in the Data screen's form: texts, and what is wrong with them. ``kind`` is empty if it is left out."""
-
-    name: str
-    kind: str
-    texts: Mapping[str, str] = field(default_factory=dict)
-    wrong: Mapping[str, str] = field(default_factory=dict)
-
-
-def lines_of(names_and_types: pa.Schema, schema: Schema | None) -> list[FormRow]:
-    """The rows of the Data screen's form: the columns of a table, as its schema or else a draft describes them."""
-    if schema is None:
-        return [FormRow(name, _drafted_kind(names_and_types.field(i))) for i, name in enumerate(names_and_types.names)]
-    described = {column.name: column for column in schema.columns}
-    inside = [_line(described[n]) if n in described else FormRow(n, "") for n in names_and_types.names]
-    absent = [column for name, column in described.items() if name not in names_and_types.names]
-    return inside + [replace(_line(c), wrong={"kind": "the data lack this column"}) for c in absent]
-
-
 def headless(names: Sequence[str]) -> bool:
     """For the Data screen: whether a file may lack a header. A column's name looks like a value, or is there twice."""
     return len(set(names)) < len(names) or any(_VALUE.fullmatch(name.strip()) for name in names)
-
-
-def _drafted_kind(of: pa.Field) -> str:
-    text = draft(pa.schema([of]))
-    return next((kind for kind in KINDS if f'\nkind = "{kind}"\n' in text), "")
-
-
-def _line(column: Column) -> FormRow:
-    texts = {key: _text(getattr(column, key, None)) for key in _KEYS}
-    return FormRow(column.name, column.kind, texts | ({"weight": ""} if texts["weight"] == "1.0" else {}))
-
-
-def _text(value: object) -> str:
-    if isinstance(value, tuple):
-        return "\n".join(map(str, value))
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def lines_from(form: Form) -> list[FormRow]:
-    """The rows that the Data screen's form sends, one for each column."""
-    count = form.get("lines", "")
-    numbers = range(min(int(count), _MOST_LINES) if re.fullmatch("[0-9]{1,9}", count) else 0)
-    return [
-        FormRow(
-            form.get(f"{i}.name", ""), form.get(f"{i}.kind", ""), {key: form.get(f"{i}.{key}", "") for key in _KEYS}
-        )
-        for i in numbers
-    ]
-
-
-def completed(lines: list[FormRow], before: Schema | None) -> tuple[list[FormRow], list[Column]]:
-    """The columns that rows of the Data screen's form describe, and the rows with what is wrong beside each field."""
-    known = {c.name: c for c in before.columns} if before is not None else {}
-    checked, columns = [], []
-    for line in lines:
-        empty = [key for key in _NEEDED.get(line.kind, ()) if not line.texts[key].strip()]
-        if empty:
-            checked.append(replace(line, wrong=dict.fromkeys(empty, "to fill in")))
-            continue
-        try:
-            columns += [] if line.kind == "" else [_column(line, known.get(line.name))]
-            checked.append(line)
-        except SchemaError as error:
-            checked.append(replace(line, wrong=_beside(line, str(error))))
-    return checked, columns
-
-
-def _beside(line: FormRow, message: str) -> dict[str, str]:
-    """A complaint about a column in the Data screen's form, under the field that it names."""
-    key = message.split(" ", maxsplit=1)[0].strip(",")
-    place = key if key in _FIELDS.get(line.kind, ()) else "kind"
-    return {place: message.removeprefix(f"{place} of column {line.name!r} ")}
-
-
-def _column(line: FormRow, before: Column | None) -> Column:
-    if line.kind not in KINDS:
-        raise SchemaError(f"kind of column {line.name!r} must be one of {', '.join(KINDS)}")
-    given = {key: _value(line, key, before) for key in _FIELDS[line.kind] if line.texts[key].strip()}
-    column: Column = KINDS[line.kind](name=line.name, **given)
-    return column
-
-
-def _value(line: FormRow, key: str, before: Column | None) -> Any:
-    text = line.texts[key].strip()
-    if line.kind == "category" and key != "weight":
-        whole = {str(v): v for v in before.values} if isinstance(before, Category) else {}  # numbers stay numbers
-        listed = [whole.get(part.strip(), part.strip()) for part in text.splitlines() if part.strip()]
-        return listed if key == "values" else listed[0]
-    if line.kind == "flag" and key == "missing":
-        return {"true": True, "false": False}.get(text.lower(), text)
-    try:
-        return float(text)
-    except ValueError:
-        raise SchemaError(f"{key} of column {line.name!r} must be a number") from None
-
-
-# ---- pages ----------------------------------------------------------------------------------------------------------
 
 
 def tables(studio: Studio, request: Request) -> Response:
@@ -164,23 +63,38 @@ def tables(studio: Studio, request: Request) -> Response:
 
 def table(studio: Studio, request: Request) -> Response:
     """The Data screen of one table: its columns and its schema."""
-    return _table(studio, request.path_params["name"], saved="saved" in request.query_params)
+    return table_page(
+        studio, request.path_params["name"], **{k: k in request.query_params for k in ("saved", "learned")}
+    )
 
 
 def save_form(studio: Studio, request: Request, form: Form) -> Response:
     """Write the schema that the Data screen's form describes, or say beside each field what is wrong."""
     name = request.path_params["name"]
-    _, before = _saved(studio, name)
+    before = saved_schema(studio, name, open_table(studio.folder.table(name)).schema.names)
     lines, columns = completed(lines_from(form), before)
+    facts: dict[str, Any] = {"lines": lines, "settings": {key: form.get(key, "") for key in SETTINGS}}
     if any(line.wrong for line in lines):
-        return _table(studio, name, status=422, lines=lines, wrong="Some fields are not complete yet.")
+        return table_page(studio, name, status=422, **facts)
     try:
-        norm = form.get("norm") or None
-        bound = None if norm is None else _bound(form.get("norm_bound", ""))
-        schema = Schema(tuple(columns), norm, bound, before is not None and before.bounds_from_data)  # type: ignore[arg-type]
+        schema = _described(columns, form, before)
     except SchemaError as error:
-        return _table(studio, name, status=422, lines=lines, wrong=str(error))
+        return table_page(studio, name, status=422, wrong=str(error), **facts)
     return _write(studio, name, schema.to_toml())
+
+
+def _described(columns: Sequence[Column], form: Form, before: Schema | None) -> Schema:
+    """The schema that the Data screen's form describes; what the one before it says of its origin is kept."""
+    made = Schema(tuple(columns))
+    origin = {} if before is None else {key: getattr(before, key) for key in _ORIGIN if hasattr(before, key)}
+    return with_settings(replace(made, **origin), form)
+
+
+def with_settings(schema: Schema, settings: Mapping[str, str]) -> Schema:
+    """A schema with what the Data screen's form says of it as a whole."""
+    norm, scale = settings.get("norm") or None, settings.get("scale") or "bounds"
+    bound = None if norm is None else _bound(settings.get("norm_bound", ""))
+    return replace(schema, norm=norm, norm_bound=bound, scale=scale)  # type: ignore[arg-type]
 
 
 def _bound(text: str) -> float:
@@ -196,7 +110,7 @@ def save_text(studio: Studio, request: Request, form: Form) -> Response:
     try:
         parse_schema(text)
     except SchemaError as error:
-        return _table(studio, name, status=422, text=text, wrong_text=str(error))
+        return table_page(studio, name, status=422, text=text, wrong_text=str(error))
     return _write(studio, name, text)
 
 
@@ -204,12 +118,12 @@ def show_rows(studio: Studio, request: Request, form: Form) -> Response:
     """A few raw rows on the Data screen, since the owner asked for them."""
     name = request.path_params["name"]
     if form.get("understood") != "yes":
-        return _table(studio, name, status=422, wrong_rows="Say first that you want to see raw values.")
+        return table_page(studio, name, status=422, wrong_rows="Say first that you want to see raw values.")
     opened = open_table(studio.folder.table(name))
-    names = list(dict.fromkeys(opened.schema.names))[:_MOST_LINES]
+    names = list(dict.fromkeys(opened.schema.names))[:_MOST_ACROSS]
     block = next(opened.blocks(names, _MOST_SHOWN), None)
     columns = [] if block is None else block.columns
-    return _table(studio, name, rows=[list(map(_cell, row)) for row in zip(*columns, strict=True)], row_names=names)
+    return table_page(studio, name, rows=[list(map(_cell, row)) for row in zip(*columns, strict=True)], row_names=names)
 
 
 def _cell(cell: pa.Scalar) -> str:
@@ -226,38 +140,99 @@ def _write(studio: Studio, name: str, text: str) -> Response:
     return RedirectResponse(f"/data/{quote(name, safe='')}?saved", 303)
 
 
-def _saved(studio: Studio, name: str) -> tuple[str | None, Schema | None]:
-    """The text of a table's schema for the Data screen, and the schema if it can be read."""
+def saved_schema(studio: Studio, name: str, names: Sequence[str]) -> Schema | None:
+    """The schema beside a table with these columns on the Data screen, if there is one that can be read."""
+    return _saved(studio, name, names)[1]
+
+
+def _saved(studio: Studio, name: str, names: Sequence[str]) -> tuple[str | None, Schema | None, str]:
+    """The text of a table's schema for the Data screen, the schema if it can be read, and else what is wrong."""
     try:
         text = schema_text(studio.folder.schema(name))
     except (NotHereError, SchemaError):
-        return None, None
+        return None, None, ""
     try:
-        return text, parse_schema(text)
-    except SchemaError:
-        return text, None
+        return text, parse_schema(text).matched(names), ""
+    except SchemaError as error:
+        return text, None, f"The schema beside the table cannot be read: {error}"
 
 
-def _table(studio: Studio, name: str, status: int = 200, **facts: Any) -> Response:
+def table_page(studio: Studio, name: str, status: int = 200, **facts: Any) -> Response:
+    """The page of one table on the Data screen, with what is to be shown otherwise than its files say."""
     opened = open_table(studio.folder.table(name))
-    text, schema = _saved(studio, name)
+    text, schema, unread = _saved(studio, name, opened.schema.names)
     width, described = len(opened.schema.names), 0 if schema is None else len(schema.columns)
-    shared = {
+    shared: dict[str, Any] = {
         "name": name,
         "size": studio.folder.table(name).stat().st_size,
-        "types": {f.name: str(f.type) for f in itertools.islice(opened.schema, _MOST_LINES)},
+        "types": {f.name: str(f.type) for f in itertools.islice(opened.schema, MOST_LINES)},
         "width": width,
         "headless": name.lower().endswith(".csv") and headless(opened.schema.names),
         "schema": schema,
-        "kinds": {"real": "number", "flag": "yes or no", "category": "category", "id": "row label"},
-        "lines": lines_of(opened.schema, schema) if max(width, described) <= _MOST_LINES else [],
+        "lines": lines_of(opened.schema, schema) if max(width, described) <= MOST_LINES else [],
+        "settings": _settings(schema),
         "text": draft(pa.schema(itertools.islice(opened.schema, _MOST_DRAFTED))) if text is None else text,
         "drafted": _MOST_DRAFTED if text is None and width > _MOST_DRAFTED else None,
-        "wrong": "" if text is None or schema is not None else "The schema beside the table cannot be read; see below.",
+        "wrong": unread,
         "wrong_text": "",
         "wrong_rows": "",
         "saved": False,
+        "learned": False,
+        "origin": _origin(schema),
+        "refused": False,
+        "datasets": _datasets(studio),
+        "place": studio.place,
         "rows": None,
         "row_names": [],
     }
-    return page(studio, "data.html", status, here="data", **(shared | facts))
+    shown = shared | facts
+    bad = [(i, line) for i, line in enumerate(shown["lines"]) if line.wrong]
+    return page(studio, "data.html", status, here="data", bad=bad, unsaved="lines" in facts, **_form_facts(), **shown)
+
+
+def _settings(schema: Schema | None) -> dict[str, str]:
+    """The fields of the Data screen's form that are about the schema as a whole, or about learning it."""
+    clipped = schema is not None and schema.norm is not None
+    norm, bound = (schema.norm, schema.norm_bound) if schema is not None and clipped else ("", "")
+    about = {"scale": schema_form.scale_in(schema), "norm": str(norm), "norm_bound": str(bound)}
+    return dict.fromkeys(SETTINGS, "") | about | {"epsilon": "0.2", "delta": "1e-7"}
+
+
+def _origin(schema: Schema | None) -> dict[str, Any] | None:
+    """What the Data screen says of a schema that was learned: its price, and columns of which many cells are cut."""
+    learned = getattr(schema, "learned", None)
+    if learned is None:
+        return None
+    counts = {**learned.cut, **learned.unlisted}
+    cut = [(name, count) for name, count in counts.items() if count > _CLEAR * learned.noise.get(name, 0.0)]
+    cut.sort(key=lambda found: -found[1])
+    return {"epsilon": learned.epsilon, "delta": learned.delta, "cut": cut[:_MOST_NAMED], "of": len(cut)}
+
+
+def _datasets(studio: Studio) -> list[str]:
+    """Who may pay, on the Data screen: nobody, where the ledger cannot be read; the Budget screen says why."""
+    try:
+        return [dataset.name for dataset in studio.datasets()]
+    except LedgerError:
+        return []
+
+
+def _form_facts() -> dict[str, Any]:
+    """What the Data screen's form says of every line: the same whatever the table."""
+    words = KIND_WORDS | {"": "leave it out"}
+    return {
+        "kinds": words,
+        "options": {kind: _options(words, kind) for kind in (*words, "*")},
+        "blank": FormRow("", ""),
+        "pieces": schema_form.PIECES,
+        "fields_of": schema_form.FIELDS | {"": ()},
+        "together": schema_form.TOGETHER,
+        "needed": schema_form.NEEDED,
+        "listed": schema_form.LISTED,
+        "hints": schema_form.HINTS,
+        "most_named": _MOST_NAMED,
+    }
+
+
+def _options(words: Mapping[str, str], chosen: str) -> Markup:
+    return join(*(tag("option", text, value=kind, selected=kind == chosen) for kind, text in words.items()))

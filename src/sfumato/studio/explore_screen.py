@@ -24,6 +24,7 @@ from sfumato.releases.release import AnyRelease, load
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.report import maps
+from sfumato.report.column_words import listing
 from sfumato.report.error_plots import SIMULATED, lean
 from sfumato.report.extreme import check_computable
 from sfumato.report.html import Markup
@@ -345,7 +346,7 @@ def _sample(release: SyntheticRelease, values: Values) -> Reply:
 def _cell(value: Any) -> str | int | float:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, (int, float)) else str(value)
+    return listing(value, 3) if isinstance(value, list) else value if isinstance(value, (int, float)) else str(value)
 
 
 def _model(release: SyntheticRelease, values: Values) -> Reply:

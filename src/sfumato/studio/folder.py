@@ -102,18 +102,23 @@ class Folder:
 
     def write_schema(self, name: str, text: str) -> None:
         """Write the schema of a table beside it, whole or not at all; a link in its place is replaced, not followed."""
-        beside = self.table(name).parent == self.data
-        if not beside:
-            raise NotHereError("the table is a link into another folder: its schema is kept there, not here")
-        place = self.data / schema_name(name)
-        if not _replaceable(place):
-            raise SchemaError(f"{place.name} beside the table is not a schema and stays as it is: rename one of them")
+        place = self.schema_place(name)
         hidden = self.data / f".{place.name}.{secrets.token_hex(8)}"
         try:
             hidden.write_text(text, encoding="utf-8", newline="\n")
             hidden.replace(place)
         finally:
             hidden.unlink(missing_ok=True)
+
+    def schema_place(self, name: str) -> Path:
+        """Where the schema of a table is written; refused where something else is there."""
+        beside = self.table(name).parent == self.data
+        if not beside:
+            raise NotHereError("the table is a link into another folder: its schema is kept there, not here")
+        place = self.data / schema_name(name)
+        if not _replaceable(place):
+            raise SchemaError(f"{place.name} beside the table is not a schema and stays as it is: rename one of them")
+        return place
 
     def new_release(self, name: str) -> Path:
         """The path that a release of a new name would have in the folder."""

@@ -20,9 +20,9 @@ from sfumato.report.numbers import number
 
 Form: TypeAlias = dict[str, str]
 
-_MOST_FIELDS = 10_000
+_MOST_FIELDS = 40_000  # more than a wide schema's form has
 _LONGEST = 20_000  # letters of any field
-_SHOWN_CHOICES = 500  # beyond which a list is typed and not chosen
+_SHOWN_CHOICES, _EXAMPLES = 100, 3  # beyond which a list is typed and not chosen
 _MOST_POSITIONS = 1_000_000
 _RANGES = {"epsilon": (1e-6, 1e6), "delta": (1e-100, 1.0)}
 _RANGE = (1e-30, 1e30)  # of every other number: its fourth power is still one
@@ -105,7 +105,8 @@ class Choice(Field):
     def plain(self) -> dict[str, Any]:
         """The field for a template; many names are typed."""
         few = len(self.choices) <= _SHOWN_CHOICES
-        hint = self.hint if few else f"{self.hint} One of {len(self.choices):,} names.".strip()
+        some = ", ".join(self.choices[:_EXAMPLES])
+        hint = self.hint if few else f"{self.hint} One of {len(self.choices):,} names: {some}, ...".strip()
         return Field.plain(self) | {"kind": "text", "choices": list(self.choices) if few else None, "hint": hint}
 
 

@@ -1,7 +1,8 @@
-"""Releases made in the background: what was agreed on, how far it is, and how it can be stopped.
+"""Work in the background that costs privacy: what was agreed on, how far it is, and how it can be stopped.
 
-A job goes through ``pipeline.release_to`` with the ledger, as on the command line. It can be stopped where rows are
-read or written; its price stays spent once noise was drawn, is given back before that, and the message says which.
+A job that makes a release goes through ``pipeline.release_to`` with the ledger, as on the command line. It can be
+stopped where rows are read or written; its price stays spent once noise was drawn, is given back before that, and the
+message says which.
 """
 
 import contextlib
@@ -9,10 +10,12 @@ import fcntl
 import os
 import secrets
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -39,19 +42,39 @@ _SPENT = {  # while a release is made, and afterwards
         "The price was reserved and nothing was drawn: it stays spent until `sfumato ledger void` gives it back.",
     ),
     "drawn": ("The price is spent, since noise is drawn: stopping does not give it back.", "The price is spent."),
-    "committed": ("The price is spent, and the release is on record.",) * 2,
+    "committed": ("The price is spent, and on record.",) * 2,
 }
 
 
 class CancelledError(SfumatoError):
-    """The owner stopped a release that was being made in the background."""
+    """The owner stopped a job in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A release that was priced and waits to be confirmed: exactly this is made, or nothing.
+class JobWords:
+    """How the pages speak of an order: while it is priced and carried out, and where to go from there."""
 
+    screen: str  # that it belongs to
+    back: str  # the address where it was put together
+    title: str
+    noun: str
+    button: str
+    unaccounted: str
+    running: str
+    done: str
+    cancelled: str
+    failed: str
+    opened: str  # what leads to the result
+    again: str  # what leads back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(ABC):
+    """What was priced and waits to be confirmed: exactly this is carried out, or nothing.
+
+    path         : where the result goes.
     table, state : the name of the file in the folder, and which file it was (``file_state``).
+    counted      : pages may tell how many rows there are.
     holds        : what is published, in words, as the prepared mechanism has it.
     outside      : what of it no guarantee covers.
     """
@@ -61,15 +84,81 @@ class Order:
     table: str
     data: Path
     state: tuple[int, ...]
-    schema: Schema | None
-    recipe: Recipe
     guarantee: Guarantee
     account: Account | None
     quotes: tuple[Quote, ...]
     rows: int | None
+    counted: bool
     holds: Mapping[str, str]
     outside: tuple[str, ...]
     key: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+
+    @property
+    def promise(self) -> str:
+        """What is promised, in plain words."""
+        return self.guarantee.describe()
+
+    @property
+    @abstractmethod
+    def words(self) -> JobWords:
+        """How pages speak of the order."""
+
+    @property
+    @abstractmethod
+    def result(self) -> str:
+        """The address of what the order makes."""
+
+    @abstractmethod
+    def carry_out(self, account: Account | None, tick: Progress) -> None:
+        """Do what the order says, charged to the account; ``tick`` is told of rows and may raise an error to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOrder(Order):
+    """An order of a release."""
+
+    schema: Schema | None
+    recipe: Recipe
+
+    @property
+    def words(self) -> JobWords:
+        """How pages speak of a release."""
+        return _RELEASE
+
+    @property
+    def result(self) -> str:
+        """The address of the release."""
+        return f"/release/made/{quote(self.name, safe='')}"
+
+    def carry_out(self, account: Account | None, tick: Progress) -> None:
+        """Make the release."""
+        release_to(
+            self.path,
+            self.data,
+            schema=self.schema,
+            mechanism=self.recipe,
+            guarantee=self.guarantee,
+            ledger=account,
+            engine=Watched(tick=tick),
+            progress=tick if self.schema is None else ignore,
+        )
+
+
+_RELEASE = JobWords(
+    screen="release",
+    back="/release",
+    title="Release under way",
+    noun="release",
+    button="Release",
+    unaccounted="No ledger is charged: what other releases of these data cost is not accounted for, and the release "
+    "will say so.",
+    running="The release is being made.",
+    done="The release is made.",
+    cancelled="The release was stopped.",
+    failed="The release was not made.",
+    opened="Open the release",
+    again="Another release",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +246,7 @@ class Job:
 
     def facts(self) -> dict[str, Any]:
         """How far the job is, for the page; tells how many rows there are only if the guarantee allows it."""
-        public = self.order.guarantee.neighbours == "replace" and self.order.schema is not None
+        public, words = self.order.counted, self.order.words
         total, read = self.order.rows if public else None, self._read
         share = None if not total else min(1.0, read / total) if read <= total else (read % total or total) / total
         return {
@@ -170,6 +259,9 @@ class Job:
             "message": self.message,
             "spent": _SPENT[self.spent][self.state != "running"],
             "name": self.order.name,
+            "said": {"done": words.done, "cancelled": words.cancelled, "failed": words.failed}.get(
+                self.state, "Stopping at the next block." if self._stop.is_set() else words.running
+            ),
         }
 
     def tick(self, rows: int) -> None:
@@ -177,22 +269,13 @@ class Job:
         with self._lock:
             self._read += rows
         if self._stop.is_set():
-            raise CancelledError("stopped by you; no release was written")
+            raise CancelledError("stopped by you; nothing was written")
 
     def _run(self) -> None:
-        order, tick = self.order, self.tick
+        order = self.order
         try:
             with _alone(order.path.parent):
-                release_to(
-                    order.path,
-                    order.data,
-                    schema=order.schema,
-                    mechanism=order.recipe,
-                    guarantee=order.guarantee,
-                    ledger=self._account(),
-                    engine=Watched(tick=tick),
-                    progress=tick if order.schema is None else ignore,
-                )
+                order.carry_out(self._account(), self.tick)
             self.state = "done"
         except SfumatoError as error:
             self.message = str(error)
@@ -236,7 +319,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ParameterError("another studio makes a release in this folder: wait for it") from None
+            raise ParameterError("another studio is at work in this folder: wait for it") from None
         yield
     finally:
         os.close(handle)
@@ -260,11 +343,16 @@ class Jobs:
         with self._lock:
             self._order = order
 
+    def waiting(self, key: str) -> Order | None:
+        """The order with this key, if it waits or was carried out last."""
+        orders = (self._order, None if self.job is None else self.job.order)
+        return next((order for order in orders if order is not None and _equal(order.key, key)), None)
+
     def start(self, key: str, check: Callable[[Order], None]) -> Job:
         """Carry out the order with this key, once, unless the check refuses it."""
         with self._lock:
             if self.job is not None and self.job.state == "running":
-                raise ParameterError("a release is being made: wait for it, or stop it first")
+                raise ParameterError(f"{self.job.order.name} is not done yet: wait for it, or stop it first")
             order = self._order
             if order is None or not _equal(order.key, key):
                 raise ParameterError("this order was carried out or replaced already: look at its price again")

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sfumato import check
-from sfumato.errors import SfumatoError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.pipeline.fitting import settled
@@ -29,7 +29,6 @@ from sfumato.report.plots import error_name, error_range, over_dimension, positi
 from sfumato.report.svg import Chosen, Plot
 from sfumato.studio.folder import read_schema
 from sfumato.studio.form_fields import Form, guarantee_in, number_in, whole_in
-from sfumato.studio.limits import check_plan_sizes
 from sfumato.studio.pages import page, reading, render, writing
 from sfumato.studio.shared_state import Studio
 from sfumato.tables.schema import Schema
@@ -48,6 +47,8 @@ DEFAULTS = {"unit": "attribute", "epsilon": "1", "delta": "0", "purpose": "dista
 FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius")
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
+_MOST_PLANNED = {"columns": 100_000, "rows": 10**9, "k": 100_000}  # more take minutes
+_MOST_PLANNED_PAIRS = 2_000  # columns, where a plan looks at all pairs of them
 _SIZE = (400, 290)  # of a picture: two lie side by side
 
 
@@ -91,6 +92,14 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
     made = planner.outline(replace(request, dimension=k), assumed=distance is None)
     best = _best_by_epsilon(replace(request, guarantee=replace(request.guarantee, epsilon=1.0)))
     return PlanView(made, _over_k(made), _over_epsilon(made, best), _advice(made, best))
+
+
+def check_plan_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
+    """Limit the sizes of a plan: refuse one that would take long, since a page is no place to wait for it."""
+    most = _MOST_PLANNED | ({"columns": _MOST_PLANNED_PAIRS} if purpose in ("covariance", "learning") else {})
+    for name, size in sizes.items():
+        if (size or 0) > most[name]:
+            raise ParameterError(f"{name}: more than {most[name]:,} are too many to plan here: use `sfumato plan`")
 
 
 def _over_k(made: Plan) -> Plot | None:

@@ -30,11 +30,14 @@ from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
 from sfumato.studio.folder import file_state, read_schema
 from sfumato.studio.form_fields import Form, guarantee_in, whole_in
-from sfumato.studio.jobs import Order
-from sfumato.studio.limits import check_memory
+from sfumato.studio.jobs import Order, ReleaseOrder
 from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.plan_screen import CHANGES, UNITS
 from sfumato.studio.shared_state import Studio
+from sfumato.tables.blocks import MEMORY
+from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
+from sfumato.tables.declared import keeps_missing
+from sfumato.tables.schema import Schema
 
 # The report has a script and a style of its own, and a release may come from anybody: it gets an origin of its own,
 # which can reach neither the studio nor a network.
@@ -76,6 +79,9 @@ FIELDS = (
 )
 _PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
 _NOISES = ("laplace", "gaussian", "sketch")
+_MOST_LABELS = 100
+_PER_COLUMN = 1 << 14  # bytes that writing a column takes, at most; about 6 KiB were measured
+_PER_ENTRY = 32  # bytes of a dense matrix: the numbers, those on the lattice, and a copy of each
 _HELD = {
     "projection": "Projection",
     "dimension": "Numbers each",
@@ -114,6 +120,7 @@ def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None 
         "wrong": "" if error is None else str(error),
         "refused": isinstance(error, LedgerError),
         "tables": studio.folder.tables(),
+        "labels": _labels(studio, fields["data"]),
         "mechanisms": MECHANISMS,
         "projections": _PROJECTIONS,
         "noises": _NOISES,
@@ -134,7 +141,7 @@ def _free_name(studio: Studio, data: str) -> str:
     return next((n for n in names if not (studio.folder.out / n).exists()), "")
 
 
-def order_of(studio: Studio, fields: Form) -> Order:
+def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
     """The order that the Release screen's form describes, with its price.
 
     Nothing is read off the rows, drawn or charged.
@@ -146,11 +153,11 @@ def order_of(studio: Studio, fields: Form) -> Order:
     table = fields.get("data", "")
     data = studio.folder.table(table)
     schema = None if graph else settled(data, read_schema(studio.folder.schema(table)))[1]
-    recipe, guarantee, state = RECIPES[kind](fields), guarantee_in(fields), file_state(data)
+    recipe, guarantee, state = _labelled(RECIPES[kind](fields), schema), guarantee_in(fields), file_state(data)
     check_memory(recipe, schema)
-    account = _account(studio, fields)
+    account = account_in(studio, fields)
     prepared, asked = prospect(data, schema=schema, mechanism=recipe, guarantee=guarantee)
-    return Order(
+    return ReleaseOrder(
         name=fields.get("name", ""),
         path=studio.folder.new_release(fields.get("name", "")),
         table=table,
@@ -159,12 +166,47 @@ def order_of(studio: Studio, fields: Form) -> Order:
         schema=schema,
         recipe=recipe,
         guarantee=guarantee,
-        account=account and replace(account, journal=Ledger(str(studio.place)).journal),  # it waits longer than a page
+        account=account and patient(studio, account),
         quotes=() if account is None else tuple(account.price(asked)),
         rows=None if schema is None else open_table(data, schema).rows,
+        counted=schema is not None and guarantee.neighbours == "replace",
         holds=_held(kind, prepared),
         outside=(*asked.outside, *_idealized(recipe)),
     )
+
+
+def _labelled(recipe: Recipe, schema: Schema | None) -> Recipe:
+    """A recipe of the Release screen whose label is predicted as what its column is: a number, or one of its values."""
+    if not isinstance(recipe, Synthetic) or schema is None:
+        return recipe
+    classes = any(c.name == recipe.label and isinstance(c, Category | Ordinal) for c in schema.columns)
+    return replace(recipe, kind="classes" if classes else "values")
+
+
+def _labels(studio: Studio, table: str) -> list[str]:
+    """The columns that the Release screen offers as a label, of a table that is described."""
+    try:
+        found = table and settled(studio.folder.table(table), read_schema(studio.folder.schema(table)))[1]
+        columns = found.data_columns if found else ()
+    except SfumatoError:
+        return []
+    fit = [
+        c.name for c in columns if isinstance(c, Real | Integer | Flag | Category | Ordinal) and not keeps_missing(c)
+    ]
+    return fit[:_MOST_LABELS]
+
+
+def check_memory(recipe: Recipe, schema: Schema | None, memory: int = MEMORY) -> None:
+    """Limit the memory of a release: refuse, before anything is drawn or spent, one that would need too much."""
+    columns = 1 if schema is None else schema.encoding.dim
+    width = recipe.width or columns
+    sparse = isinstance(recipe, Sketch) and recipe.family in ("identity", "sparse")
+    dense = isinstance(recipe, (Sketch, Covariance, Synthetic)) and not sparse
+    if width * (_PER_COLUMN + dense * columns * _PER_ENTRY) > memory:
+        raise ParameterError(
+            f"{width:,} numbers from {columns:,} encoded columns need more than the {memory >> 20:,} MiB of memory "
+            "that a release may take here: choose fewer"
+        )
 
 
 def _held(kind: str, prepared: Prepared) -> dict[str, str]:
@@ -193,14 +235,19 @@ def check_same(studio: Studio, order: Order) -> None:
         raise ParameterError("the table has changed: look at the price again; nothing was spent")
 
 
-def _account(studio: Studio, fields: Form) -> Account | None:
-    """What a release from the Release screen is charged to; None if the owner chose no dataset."""
+def account_in(studio: Studio, fields: Form) -> Account | None:
+    """What an order from the Release screen, or a schema, is charged to; None if the owner chose no dataset."""
     ledger, name = studio.ledger(), fields.get("dataset", "")
     if not name:
         return None
     if ledger is None:
         raise ParameterError("this studio has no ledger: start it with --ledger")
     return ledger.account(name, convert=fields.get("convert") == "yes", exceptions=fields.get("exceptions") == "yes")
+
+
+def patient(studio: Studio, account: Account) -> Account:
+    """An account for a job of the Release screen, which waits longer for other writers to the ledger than a page."""
+    return replace(account, journal=Ledger(str(studio.place)).journal)
 
 
 def quote_price(studio: Studio, request: Request, form: Form) -> Response:
@@ -211,13 +258,14 @@ def quote_price(studio: Studio, request: Request, form: Form) -> Response:
         order = order_of(studio, fields)
     except SfumatoError as error:
         return _form(studio, fields, error)
+    return priced(studio, order)
+
+
+def priced(studio: Studio, order: Order) -> Response:
+    """The page of a price, whatever is ordered; the Release screen starts it once it is confirmed."""
     studio.jobs.keep(order)
-    facts: dict[str, Any] = {
-        "order": order,
-        "fields": fields,
-        "fits": all(q.fits for q in order.quotes),
-    }
-    return page(studio, "price.html", here="release", **facts)
+    fits = all(q.fits for q in order.quotes)
+    return page(studio, "price.html", here=order.words.screen, order=order, words=order.words, fits=fits)
 
 
 def start(studio: Studio, request: Request, form: Form) -> Response:
@@ -230,12 +278,12 @@ def start(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def job_page(studio: Studio, request: Request) -> Response:
-    """The Release screen while a release is made: how far it is."""
+    """The Release screen while a release is made, or a schema learned: how far it is."""
     del request
     job = studio.jobs.job
     if job is None:
         return RedirectResponse("/release", 303)
-    return page(studio, "job.html", here="release", job=job.facts(), accounted=job.order.account is not None)
+    return page(studio, "job.html", here=job.order.words.screen, job=job.facts(), order=job.order)
 
 
 def job_state(studio: Studio, request: Request) -> Response:

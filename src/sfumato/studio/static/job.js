@@ -1,22 +1,15 @@
-// Follows a release until it ends.
+// Follows a job until it ends.
 "use strict";
 
 const job = document.getElementById("job");
 const byId = (id) => document.getElementById(id);
-const said = {
-  running: "The release is being made.",
-  done: "The release is made.",
-  cancelled: "The release was stopped.",
-  failed: "The release was not made.",
-};
-
 function say(element, text) { // only changes are read aloud
   if (element.textContent.trim() !== text) element.textContent = text;
 }
 
 function show(facts) {
   const over = facts.state !== "running";
-  say(byId("status"), facts.stopping ? "Stopping at the next block." : said[facts.state]);
+  say(byId("status"), facts.said);
   if (facts.share === null && !over) byId("bar").removeAttribute("value");
   else byId("bar").value = facts.share === null ? 0 : facts.share;
   const turn = facts.turn > 1 ? `, reading ${facts.turn} of the table` : "";
