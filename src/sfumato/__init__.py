@@ -41,6 +41,7 @@ _PUBLIC = {
     "TableFile": "files.table_file",
     "Vector": "tables.columns",
     "audit": "audit",
+    "learn_schema": "pipeline.learn_schema",
     "load": "releases.release",
     "plan": "planning.planner",
     "plan_scales": "planning.scales",

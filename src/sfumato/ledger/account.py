@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _SPENDING = ("dataset", "cap", "reserve", "void")
 _ATTEMPTS = 1000
+LEARNING = "a schema that is learned"  # stands for the schema of a request that learns one
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Account:
             "source": self.journal.fingerprint("source", request.source),
         }
         check_units(dataset, made["schema"])
-        if dataset.sources and (made["schema"], made["source"]) not in dataset.sources:
+        if dataset.sources and not self._admitted(dataset, made["schema"], made["source"]):
             raise LedgerError(
                 f"dataset {self.name!r} has releases of another file or schema: assign these data to it with "
                 "`sfumato ledger admit` (Ledger.admit), or add another dataset"
@@ -138,6 +139,15 @@ class Account:
                 f"people's data, assign it to {self.name!r} with `sfumato ledger admit`"
             )
         return made
+
+    def _admitted(self, dataset: Dataset, schema: str, source: str) -> bool:
+        """Whether an account's dataset has this source under this schema, or one of the two is still to be learned.
+
+        A schema that is learned is charged before it is known, so the release that uses it comes with another.
+        """
+        learning = self.journal.fingerprint("schema", LEARNING)
+        known = {first for first, second in dataset.sources if second == source}
+        return schema in known or learning in known or (schema == learning and bool(known))
 
     def _refusal(self, dataset: Dataset, request: Request, quotes: list[Quote]) -> BudgetError:
         wanted, left = request.guarantee.epsilon, self._room(dataset, request)

@@ -60,7 +60,7 @@ def release(
     """
     from sfumato.releases.release import of_kind  # noqa: PLC0415 - much to load where releases are only written
 
-    key, account, worker = _key(secret), account_of(ledger), _engine(engine)
+    key, account, worker = key_of(secret), account_of(ledger), engine_of(engine)
     beside = Path(tempfile.gettempdir()) / "sfumato"
     with worker.opened(data, beside) as still, ExitStack() as stack:
         planned = _PlannedRelease.of(still, schema, mechanism, guarantee, key, worker, source_of(data)).of_part(account)
@@ -96,7 +96,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
     Formal guarantee: as for ``release``. Memory does not grow with the number of rows (but for mechanisms that compare
     all pairs of them, and for graphs).
     """
-    key, account, worker = _key(secret), account_of(ledger), _engine(engine)
+    key, account, worker = key_of(secret), account_of(ledger), engine_of(engine)
     writer.check_free(Path(path))
     if writer.any_hidden(Path(path).parent):
         leftovers.warn(Path(path).parent)
@@ -280,7 +280,7 @@ def account_of(ledger: Budget) -> Account | None:
     return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()
 
 
-def _key(secret: Secret | None) -> Secret:
+def key_of(secret: Secret | None) -> Secret:
     """The secret key of one release: fresh, or a testing one. A key that protects somebody is nobody's to hand in.
 
     Two releases under one key would show which of their blocks are equal, with certainty and at any price.
@@ -304,7 +304,8 @@ def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None)
         yield "made with test noise: this release protects nobody"
 
 
-def _engine(engine: Engine | str) -> Engine:
+def engine_of(engine: Engine | str) -> Engine:
+    """The engine of a release, from its name."""
     if not isinstance(engine, str):
         return engine
     check.one_of(("local", "spark"), engine=engine)

@@ -32,6 +32,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy import calibration, pld, profiles
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss, Pure, Response
 from sfumato.privacy.stored_losses import Tabulated, group_delta, grouped
+from sfumato.privacy.threshold_loss import FailingGaussian
 
 Composition = Literal["basic", "advanced", "gaussian", "tight"]
 _BOUNDS: dict[Composition, tuple[Composition, ...]] = {
@@ -70,6 +71,9 @@ class Charge:
 
     def majorised(self) -> "Charge":
         """The charge with its Gaussian majorant for composition, which takes a moment to find."""
+        if isinstance(self.loss, FailingGaussian):
+            noise = Gaussian(self.loss.sensitivity, self.loss.scale)
+            return replace(self, mu=majorant(noise, 0.0), tail=self.loss.failure)
         tail = 0.0 if all(isinstance(part, _WITHOUT_TAIL) for part in _flat(self.loss)) else _TAIL * self.delta
         return replace(self, mu=majorant(self.loss, tail), tail=tail)
 

@@ -62,6 +62,11 @@ def shifted(whole: "PrivacyLossDistribution", epsilon: float) -> "PrivacyLossDis
     return whole.compose(symmetric(library("pld_pmf").create_pmf({steps: 1.0}, INTERVAL, 0.0, True)))
 
 
+def failing(whole: "PrivacyLossDistribution", failure: float) -> "PrivacyLossDistribution":
+    """A PLD beside an event of this probability, in which the loss is infinite."""
+    return whole.compose(symmetric(library("pld_pmf").create_pmf({0: 1.0 - failure}, INTERVAL, failure, True)))
+
+
 def composed_delta(pld: "PrivacyLossDistribution", epsilon: float, folds: int) -> float:
     """The delta of a composed PLD, with the allowance for as many folds."""
     found = max(0.0, float(pld.get_delta_for_epsilon(epsilon)))

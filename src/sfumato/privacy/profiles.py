@@ -57,6 +57,23 @@ def gaussian(epsilon: float, *, sensitivity: float, scale: float) -> float:
     return _bound(lambda: _gaussian(arb(epsilon), arb(sensitivity) / arb(scale)))
 
 
+def failing_gaussian(epsilon: float, *, sensitivity: float, scale: float, failure: float) -> float:
+    """Profile of Gaussian noise beside an event of probability ``failure``, in which anything may be told.
+
+    The proof that counts above a threshold have it is in ``threshold_loss``.
+    """
+
+    def value() -> arb:
+        return arb(failure) + (1 - arb(failure)) * _gaussian(arb(epsilon), arb(sensitivity) / arb(scale))
+
+    return _bound(value)
+
+
+def normal_tail(x: float) -> float:
+    """Pr[g > x] for a standard normal g, as a proved upper bound: the failure of thresholds, for their profile."""
+    return _bound(lambda: _normal_tail(arb(x)))
+
+
 def gaussian_in_doubles(epsilon: Floats | float, mu: Floats | float) -> Floats:
     """The profile of N(0, 1) against N(mu, 1) in plain doubles: quick, for many at once, and no bound."""
     above, below = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu

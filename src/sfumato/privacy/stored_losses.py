@@ -16,11 +16,19 @@ from sfumato import check
 from sfumato.errors import LedgerError
 from sfumato.privacy import pld
 from sfumato.privacy.losses import ChiSquare, Composed, FreshLaplace, Gaussian, Laplace, Loss, Pure, Response
+from sfumato.privacy.threshold_loss import FailingGaussian
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-_BY_PARAMETERS = {"pure": Pure, "laplace": Laplace, "gaussian": Gaussian, "response": Response, "fresh": FreshLaplace}
+_BY_PARAMETERS = {
+    "pure": Pure,
+    "laplace": Laplace,
+    "gaussian": Gaussian,
+    "failing gaussian": FailingGaussian,
+    "response": Response,
+    "fresh": FreshLaplace,
+}
 _MOST = 1 << 16  # parts of one composed loss
 
 
@@ -91,7 +99,13 @@ def grouped(loss: Loss, times: int) -> Loss:
     def bound(epsilon: float) -> float:
         return group_delta(epsilon / times, loss.delta(epsilon / times), times)
 
-    return Tabulated(pld.sampled(bound, bound))
+    return Tabulated(_falling(pld.sampled(bound, bound)))
+
+
+def _falling(dots: pld.Dots) -> pld.Dots:
+    """Dots of a stored loss that bound it from above, lowered where an earlier one says more: a profile never rises."""
+    forward, backward = (tuple(np.minimum.accumulate(side).tolist()) for side in (dots.forward, dots.backward))
+    return pld.Dots(dots.steps, forward, backward)
 
 
 def group_delta(epsilon: float, delta: float, times: int) -> float:

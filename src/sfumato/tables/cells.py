@@ -307,7 +307,7 @@ def _numbers(column: DataColumn) -> dict[float, int]:
     assert isinstance(column, Category | Ordinal)
     found: dict[float, int] = {}
     for code, value in enumerate(column.values):
-        number = _number(str(value))
+        number = number_of(str(value))
         if number is None:
             continue
         if number in found and abs(number) < _EXACT:
@@ -319,7 +319,7 @@ def _numbers(column: DataColumn) -> dict[float, int]:
     return found
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
     """The number that a cell's text writes as programs do, whole, floating or a truth; None for any other text."""
     if text.lower() in ("true", "false"):
         return float(text.lower() == "true")

@@ -24,6 +24,7 @@ from sfumato.numerics.types import Floats
 from sfumato.tables import cells, declared, lists, patterns, schema_file, sheet
 from sfumato.tables.columns import Column, DataColumn, Flag, Id, Integer, Real, Set, Vector, source_names
 from sfumato.tables.encoding import Encoding, Scale, encoded_names, missing_value, of_one_range
+from sfumato.tables.learned import Learned
 from sfumato.tables.patterns import positions
 from sfumato.tables.schema_draft import Draft, arrow_types, pandas_categories, pandas_types
 
@@ -40,6 +41,7 @@ class Schema:
                        weights are relative to that. ``raw``: in its own units. Where no scale is stated, columns that
                        are numbers of one range stay raw, since scaling would only change the unit.
     bounds_from_data : confesses that bounds were taken from the data, which no guarantee covers.
+    learned          : how bounds and values were learned privately, if they were, and at which price.
     A name such as ``WAP*`` is a pattern, and ``WAP{001..520}`` a numbered range (see ``patterns``). A schema with
     patterns is of use once ``matched`` has settled them with the names of a table; ``release`` and the like do so.
     Guarantee: ``encode`` reads each cell by itself; no cell changes how another is encoded or raises an error.
@@ -50,6 +52,7 @@ class Schema:
     norm_bound: float | None = None
     bounds_from_data: bool = False
     scale: Scale | None = None
+    learned: Learned | None = None
     scale_stated: bool = field(init=False, repr=False, compare=False, default=True)
     open_patterns: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())  # not settled yet
     _encoding: Encoding | None = field(init=False, repr=False, compare=False, default=None)
@@ -66,6 +69,8 @@ class Schema:
         self._check_columns()
         if not isinstance(self.bounds_from_data, bool):
             raise SchemaError(f"bounds_from_data must be true or false, got {self.bounds_from_data!r}")
+        if not isinstance(self.learned, Learned | None):
+            raise SchemaError(f"learned must be a Learned or None, got {self.learned!r}")
         self._settle_scale()
         if (self.norm is None) != (self.norm_bound is None):
             raise SchemaError("a clip needs both norm and bound, or neither")
@@ -234,6 +239,8 @@ class Schema:
             result["scale"] = self.scale
         if self.norm is not None:
             result["clip"] = {"norm": self.norm, "bound": self.norm_bound}
+        if self.learned is not None:
+            result["learned"] = self.learned.to_dict()
         return result
 
     @classmethod

@@ -19,9 +19,10 @@ from sfumato.errors import SchemaError
 from sfumato.tables import declared, patterns
 from sfumato.tables.columns import KINDS, NEEDED, Column, Id
 from sfumato.tables.encoding import of_one_range
+from sfumato.tables.learned import Learned
 
 LARGEST = 1 << 26  # bytes of a schema file, or of a file of values
-_KEYS = ("columns", "clip", "bounds_from_data", "scale")
+_KEYS = ("columns", "clip", "bounds_from_data", "scale", "learned")
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 
 
@@ -57,6 +58,11 @@ def written(values: Mapping[str, Any], *, exact: bool = True, folder: Path | Non
         "bounds_from_data": values.get("bounds_from_data", False),
         "scale": values.get("scale", "raw" if exact else None),
     }
+    if "learned" in values:
+        try:
+            settings["learned"] = Learned.from_dict(values["learned"])
+        except SchemaError as error:
+            problems += declared.told(error)
     if settings["scale"] is None:
         problems += _unstated(made, settings["norm"] is not None, columns)
     return WrittenSchema(tuple(made), settings, tuple(problems))
@@ -228,10 +234,13 @@ def entry_of(column: Column) -> dict[str, Any]:
 
 def toml_text(settings: Mapping[str, Any], columns: Iterable[Column]) -> str:
     """A schema as a TOML text that people can read and edit; ``settings`` are values but the columns."""
-    lines = ["bounds_from_data = true"] if settings.get("bounds_from_data") else []
+    learned = Learned.from_dict(settings["learned"]) if "learned" in settings else None
+    lines = [] if learned is None else [*learned.comments(), ""]
+    lines += ["bounds_from_data = true"] if settings.get("bounds_from_data") else []
     lines += [f"scale = {toml_value(settings.get('scale', 'bounds'))}", ""]
     if "clip" in settings:
         lines += ["[clip]", *_toml_lines(settings["clip"]), ""]
+    lines += [] if learned is None else learned.toml_lines()
     for column in columns:
         lines += ["[[columns]]", *_toml_lines(entry_of(column)), ""]
     return "\n".join(lines)

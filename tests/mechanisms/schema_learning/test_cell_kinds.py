@@ -1,0 +1,120 @@
+"""Every cell is of one kind, by itself, in whatever type its column is stored."""
+
+import datetime as dt
+import itertools
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import SchemaError
+from sfumato.mechanisms.schema_learning.cell_kinds import CellKind, scalar_tally, set_tally, shape_of, vector_tally
+from sfumato.mechanisms.schema_learning.magnitudes import PARTS, Cells, even, octaves, part_edges, parts_of
+
+WORDS = [
+    (None, CellKind.MISSING), ("", CellKind.MISSING), ("  ", CellKind.MISSING),
+    ("5", CellKind.WHOLE), (" 5.0 ", CellKind.WHOLE), ("-3", CellKind.WHOLE), ("TRUE", CellKind.WHOLE),
+    ("2.5", CellKind.FRACTION), ("1e300", CellKind.FRACTION), ("inf", CellKind.FRACTION),
+    ("2020-12-31", CellKind.DATE), ("2020-12-31T00:00:00Z", CellKind.DATE), ("2020-12-31 10:30", CellKind.MOMENT),
+    ("yes", CellKind.YES_NO), (" No", CellKind.YES_NO),
+    ("2020-13-31", CellKind.TEXT), ("nan", CellKind.TEXT), ("0x10", CellKind.TEXT), ("word", CellKind.TEXT),
+]  # fmt: skip
+
+
+def kinds(array):
+    return scalar_tally(array).kinds.tolist()
+
+
+@pytest.mark.parametrize(("word", "kind"), WORDS)
+def test_a_text_is_of_its_kind_whatever_stands_beside_it(word, kind):
+    alone = kinds(pa.array([word], pa.string()))
+    assert alone == [int(kind == k) for k in CellKind]
+    for beside in ("7", "word", "2020-01-01", None, ""):
+        both = np.array(kinds(pa.array([word, beside], pa.string())))
+        assert (both - kinds(pa.array([beside], pa.string()))).tolist() == alone
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint16, np.float32, np.float64])
+def test_numbers_count_the_same_in_every_type(dtype):
+    values = np.array([0, 1, 2, 100, 127], dtype)
+    seen = scalar_tally(pa.array(values))
+    as_text = scalar_tally(pa.array([str(v) for v in values]))
+    with_gap = scalar_tally(pa.array([*values.tolist(), None], pa.float64()))
+    for other in (as_text, with_gap, scalar_tally(pa.array([*values.tolist(), None]).dictionary_encode())):
+        assert other.kinds[1:].tolist() == seen.kinds[1:].tolist()
+        assert np.array_equal(other.numbers, seen.numbers)
+
+
+def test_truths_are_numbers_in_every_type():
+    for array in (pa.array([True, False]), pa.array([1, 0]), pa.array(["true", "False"]), pa.array(["1", "0"])):
+        assert kinds(array) == [0, 2, 0, 0, 0, 0, 0]
+
+
+def test_dates_count_the_same_in_every_type():
+    days = [dt.date(2020, 2, 29), dt.date(1950, 1, 1)]
+    seen = scalar_tally(pa.array(days))
+    moments = scalar_tally(pa.array([dt.datetime.combine(d, dt.time()) for d in days]))
+    written = scalar_tally(pa.array([d.isoformat() for d in days]))
+    pandas = scalar_tally(pa.array(pd.Series(pd.to_datetime(days)).astype(str)))
+    for other in (moments, written, pandas):
+        assert other.kinds.tolist() == seen.kinds.tolist()
+        assert np.array_equal(other.others, seen.others)
+
+
+def test_a_vector_counts_once_by_its_least_and_once_by_its_largest():
+    array = pa.array([[1.0, 200.0], None, [float("nan"), -3.0], [float("nan")] * 2], pa.list_(pa.float32(), 2))
+    tally = vector_tally(array)
+    assert tally.kinds[CellKind.MISSING] == 2
+    assert np.flatnonzero(tally.numbers).tolist() == sorted(parts_of(np.array([1.0, -3.0])).tolist())
+    assert np.flatnonzero(tally.others).tolist() == sorted(parts_of(np.array([200.0, -3.0])).tolist())
+    assert vector_tally(array.slice(1, 2)).kinds.sum() == 2
+
+
+def test_sets_are_there_or_missing():
+    assert set_tally(pa.array([["a"], None, []])).kinds[[CellKind.MISSING, CellKind.TEXT]].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        (pa.null(), "scalar"), (pa.bool_(), "scalar"), (pa.decimal128(9, 2), "scalar"), (pa.timestamp("s"), "scalar"),
+        (pa.dictionary(pa.int8(), pa.string()), "scalar"), (pa.list_(pa.float32(), 4), "vector"),
+        (pa.list_(pa.string()), "set"), (pa.large_list(pa.int64()), "set"), (pa.list_(pa.float64()), None),
+        (pa.struct([]), None), (pa.time32("s"), None),
+    ],
+)  # fmt: skip
+def test_shapes_follow_from_types_alone(kind, shape):
+    if shape is None:
+        with pytest.raises(SchemaError, match="'x' is of type"):
+            shape_of("x", kind)
+    else:
+        assert shape_of("x", kind) == shape
+
+
+def test_every_number_is_in_one_part_between_its_ends():
+    rng = np.random.default_rng(2)
+    numbers = rng.normal(size=50_000) * np.exp(rng.normal(size=50_000) * 12)
+    numbers = np.concatenate([numbers, [0.0, -0.0, np.inf, -np.inf, 2.0**64, -(2.0**63), 1.0, -1.0]])
+    parts, edges = parts_of(numbers), part_edges()
+    inside = np.abs(numbers) < 2.0**64
+    assert ((edges[parts] <= numbers) & (numbers <= edges[parts + 1]))[inside].all()
+    assert (parts >= 0).all()
+    assert (parts < PARTS).all()
+    assert (np.diff(parts[np.argsort(numbers)]) >= 0).all()
+
+
+@pytest.mark.parametrize("cells", [octaves(), even(-3.0, 100.0, 4.0), even(0.0, 1.0, 0.125), even(-8.0, 0.0, 1.0)])
+def test_coarser_cells_hold_every_number_once(cells: Cells):
+    numbers = np.random.default_rng(3).normal(size=20_000) * 40
+    counted = cells.counts(np.bincount(parts_of(numbers), minlength=PARTS))
+    assert counted.sum() == numbers.size
+    edges = cells.edges
+    expected = [((numbers >= a) & (numbers < b)).sum() for a, b in itertools.pairwise(edges[1:-1])]
+    assert np.abs(np.array(expected) - counted[1:-1]).max() <= 1  # ends of negative cells belong to the other side
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 16.0), (-16.0, 0.0), (-16.0, 16.0)])
+def test_zero_lies_within_equal_cells_that_begin_or_end_with_it(low, high):
+    counts = even(low, high, 4.0).counts(np.bincount(parts_of(np.zeros(5)), minlength=PARTS))
+    assert counts[1:-1].sum() == 5

@@ -1,0 +1,86 @@
+"""Counts of distinct texts are exact, whether they fit into memory or not, and leave nothing behind."""
+
+import stat
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.mechanisms.schema_learning import text_counts
+from sfumato.mechanisms.schema_learning.text_counts import TextCounts, category_texts, set_texts
+
+
+def counted(counts):
+    found = [(word, int(n)) for words, times in counts.chunks() for word, n in zip(words, times, strict=True)]
+    assert [word for word, _ in found] == sorted({word for word, _ in found})
+    return dict(found)
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 20_000])
+def test_counts_are_exact_in_memory_and_on_disk(memory, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(text_counts, "_CHUNK", 1000)
+    rng = np.random.default_rng(1)
+    truth = Counter()
+    with TextCounts(memory) as counts:
+        for _ in range(30):
+            words = [f"w{i}" for i in rng.integers(0, 5000, 700)]
+            truth.update(word.encode() for word in words)
+            counts.add(*category_texts(pa.array(words)))
+        found = counted(counts)
+        folders = list(tmp_path.iterdir())
+        assert bool(folders) == (memory < 1 << 30)
+        for folder in folders:
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in folder.iterdir())
+    assert found == dict(truth)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_written_is_removed_when_work_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def work():
+        with TextCounts(1000) as counts:
+            counts.add(*category_texts(pa.array([f"word {i}" for i in range(5000)])))
+            assert list(Path(tmp_path).iterdir())
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        work()
+    assert not list(tmp_path.iterdir())
+
+
+def test_blank_long_and_missing_texts_are_not_counted():
+    cells = pa.array(["a", "a", "", " ", None, "x" * 256, "x" * 257])
+    words, times = category_texts(cells)
+    assert dict(zip(words.to_pylist(), times.tolist(), strict=True)) == {b"a": 2, b"x" * 256: 1}
+
+
+def test_numbers_count_by_their_texts():
+    words, times = category_texts(pa.array([1.0, 1.0, 2.5, None]))
+    assert dict(zip(words.to_pylist(), times.tolist(), strict=True)) == {b"1": 2, b"2.5": 1}
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+def test_a_record_counts_for_its_first_distinct_items(sliced):
+    cells = pa.array(
+        [["z"], ["a", "b", "a", "c", "d"], None, [], ["d", None, "", "d"], ["b", "a"]], pa.list_(pa.string())
+    )
+    cells = cells.slice(1) if sliced else cells
+    words, times = set_texts(cells, 2)
+    found = dict(zip(words.to_pylist(), times.tolist(), strict=True))
+    assert found == {b"a": 2, b"b": 2, b"d": 1} | ({} if sliced else {b"z": 1})
+
+
+def test_one_record_moves_at_most_so_many_items():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        lists = [[f"i{k}" for k in rng.integers(0, 6, rng.integers(0, 9))] for _ in range(4)]
+        most = int(rng.integers(1, 5))
+        words, times = set_texts(pa.array(lists[:1], pa.list_(pa.string())), most)
+        assert times.sum() <= most
+        assert len(set(words.to_pylist())) == len(words)
