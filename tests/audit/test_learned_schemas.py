@@ -14,7 +14,7 @@ from sfumato.mechanisms.schema_learning.wanted import Wanted
 from sfumato.randomness.secret import Secret
 from tests.support.learning import learned, learning
 
-EPSILON, DELTA = 0.5, 0.05
+EPSILON, DELTA = 1.0, 0.05
 NUMBERS, TEXTS = [Wanted("x", kind="real")], [Wanted("x", kind="real"), Wanted("w", kind="category")]
 
 

@@ -20,7 +20,7 @@ from sfumato.mechanisms.schema_learning import stages, wanted
 from sfumato.mechanisms.schema_learning.budget import FAILURE, Budget, Threshold
 from sfumato.mechanisms.schema_learning.counting import Reading
 from sfumato.mechanisms.schema_learning.decisions import TEXTS
-from sfumato.mechanisms.schema_learning.stages import Draft
+from sfumato.mechanisms.schema_learning.stages import LearnedDraft
 from sfumato.mechanisms.schema_learning.wanted import Wanted
 from sfumato.privacy.calibration import Family
 from sfumato.privacy.guarantee import Guarantee
@@ -80,6 +80,6 @@ class SchemaLearning(Family):
         limits = wanted.thresholds(self.columns, guesses, scales, self.guarantee.group, self.failure)
         return LearningForecast(kinds, scales, limits)
 
-    def run(self, reading: Reading, level: float, secret: Secret) -> Draft:
+    def run(self, reading: Reading, level: float, secret: Secret) -> LearnedDraft:
         """Read the table, and learn its schema at the loss of ``level``."""
         return stages.learn(self.columns, self.guarantee, self.failure, reading, level, secret)

@@ -28,7 +28,7 @@ from sfumato.tables.learned import Learned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class LearnedDraft:
     """What was learned: columns of a schema, and what they leave out."""
 
     columns: tuple[Column, ...]
@@ -64,7 +64,7 @@ class _Outcome:
 
 def learn(
     columns: Sequence[Wanted], guarantee: Guarantee, failure: float, reading: Reading, level: float, secret: Secret
-) -> Draft:
+) -> LearnedDraft:
     """Learn a schema: read the table once for all columns, and once more for those that turn out to hold texts."""
     noise, budget = _Noise(secret), Budget.of(guarantee, level)
     tallies, rows = reading.tallies({column.name: column.shape for column in columns})
@@ -146,7 +146,7 @@ def _refine(outcome: _Outcome, tallies: Mapping[str, Tally], budget: Budget, noi
             outcome.guesses[name] = "flag"
 
 
-def _draft(columns: Sequence[Wanted], guarantee: Guarantee, outcome: _Outcome) -> Draft:
+def _draft(columns: Sequence[Wanted], guarantee: Guarantee, outcome: _Outcome) -> LearnedDraft:
     """Columns from what noisy counts say of them; one of texts without any value is left out."""
     unlisted = {
         name: max(0, round(outcome.rows - values.kept))
@@ -165,7 +165,7 @@ def _draft(columns: Sequence[Wanted], guarantee: Guarantee, outcome: _Outcome) -
         unlisted=unlisted,
         noise={name: float(f"{deviation:.3g}") for name, deviation in spread.items()},
     )
-    return Draft(apart(column for column in made if column is not None), learned)
+    return LearnedDraft(apart(column for column in made if column is not None), learned)
 
 
 def _column(column: Wanted, outcome: _Outcome, unlisted: Mapping[str, int]) -> Column | None:
