@@ -6,6 +6,7 @@ from sfumato.audit.cases import audit
 from sfumato.audit.examine import Effort
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance
+from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.privacy.guarantee import Guarantee
@@ -20,6 +21,7 @@ CASES = {
     "sketch of raw columns": (Sketch(dimension=3, projection="gaussian", seed=1), SCHEMAS["levels, raw"], VALUE),
     "sketch of records": (Sketch(noise="gaussian"), SCHEMAS["plain"], RECORD),
     "components": (Components(dimension=1, noise="gaussian"), FEW, RECORD),
+    "distances": (NoisyDistances(), FEW, RECORD),
     "covariance": (Covariance(noise="laplace"), FEW, {"neighbours": "add-remove"}),
     "synthetic": (Synthetic(dimension=2, noise="gaussian", seed=1), FEW, RECORD),
 }

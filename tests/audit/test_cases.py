@@ -127,7 +127,7 @@ def test_neighbours_attain_what_is_declared_where_the_mathematics_says_so():
             {"change": Change.l2(0.3), "delta": 0.1},
         ),
         (Sketch(dimension=3, projection="gaussian", seed=1), LINE, {}),
-        (Sketch(), Schema([Category("c", ["x", "y"]), Real("a", 0, 1)]), VALUE),
+        (Sketch(), Schema([Category("c", ["x", "y"]), Real("a", 0, 1)], scale="raw"), VALUE),
     ):
         prepared = recipe.prepare(schema, Guarantee(epsilon=1.0, **promise))
         one, two = sketch_pair(prepared)

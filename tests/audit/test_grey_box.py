@@ -29,9 +29,9 @@ from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 
 COLUMNS = [Real("a", -1, 1, missing=0.5), Flag("f"), Category("c", ["x", "y", "z"]), Real("b", 0, 10, weight=0.3)]
-TABLE = Schema([*COLUMNS, Id("who")])
+TABLE = Schema([*COLUMNS, Id("who")], scale="raw")
 ANSWERS = Schema([Flag("f"), Category("c", ["x", "y", "z"]), Id("who")])
-CLIPPED = Schema([*COLUMNS, Id("who")], norm="l2", norm_bound=1.5)
+CLIPPED = Schema([*COLUMNS, Id("who")], norm="l2", norm_bound=1.5, scale="raw")
 VALUE, COMES, SLACK = {"unit": "attribute"}, {"neighbours": "add-remove"}, {"delta": 0.01}
 
 NUMBERS = st.one_of(

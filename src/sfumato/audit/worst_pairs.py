@@ -170,8 +170,8 @@ def _corners(prepared: Prepared) -> list[Floats]:
     low, high = encoding.low, encoding.high
     even = np.where(np.arange(encoding.dim) % 2 == 0, high, low)
     found = [low, high, even, low + high - even, (low + high) / 2]
-    for group in encoding.groups:  # values that rows can have
-        found += [_with_value(f, group, last) for f in found[:4] for last in (False, True)]
+    if encoding.groups:  # rows are encoded with values that their groups can have, and with no others
+        found = [_with_values(row, encoding, which) for row in found for which in ("first", "last", "either")]
     if isinstance(prepared, PreparedSynthetic):
         w = prepared.moment.turned.matrix
         inside = [np.zeros(encoding.dim) for _ in range(2 * w.shape[1])]
@@ -182,18 +182,24 @@ def _corners(prepared: Prepared) -> list[Floats]:
     return found
 
 
-def _with_value(row: Floats, group: Group, last: bool) -> Floats:
-    """A row of a worst pair with a value of a group in its place: its first items or its last ones, or missing."""
+def _with_values(row: Floats, encoding: Encoding, which: str) -> Floats:
+    """A row of a worst pair with a value of each group in its place: the first items, the last, or either in turn.
+
+    Of a number that is kept if it is missing, the last value is that; it stands at the middle then.
+    """
     found = row.copy()
-    own = found[group.start : group.stop]
-    if group.level:
-        own[1] = float(last)
-    elif group.most is not None:
-        own[...] = 0.0
-        own[-group.most if last else 0 : None if last else group.most] = 1.0
-    elif group.bound is not None:
-        own[...] = 0.0
-        own[-1 if last else 0] = min(group.bound, float(np.abs(row[group.start])))
+    for number, group in enumerate(encoding.groups):
+        own = found[group.start : group.stop]
+        last = which == "last" or (which == "either" and number % 2 == 1)
+        if group.level:
+            own[1] = float(last)
+            own[0] = encoding.low[group.start] / 2 + encoding.high[group.start] / 2 if last else own[0]
+        elif group.most is not None:
+            own[...] = 0.0
+            own[-group.most if last else 0 : None if last else group.most] = 1.0
+        elif group.bound is not None:
+            own[...] = 0.0
+            own[-1 if last else 0] = math.copysign(min(group.bound, abs(row[group.start])), row[group.start])
     return found
 
 
