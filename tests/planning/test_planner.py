@@ -57,7 +57,7 @@ def test_forecast_sensitivities_are_those_of_drawn_projections(family, d, k, gua
 
 
 def test_a_category_counts_twice():
-    schema = Schema([Category("city", ["a", "b", "c"]), Real("x", 0, 1)])
+    schema = Schema([Category("city", ["a", "b", "c"]), Real("x", 0, 1)], scale="raw")
     for noise, order in (("laplace", 1), ("gaussian", 2)):
         prepared = Sketch(noise=noise).prepare(schema, ATTRIBUTE)
         found = forecast.reach(Geometry("identity", 4, 4), order, Change.attribute(), ColumnWidths.of(schema))

@@ -17,7 +17,7 @@ from sfumato.planning import covariance_options, cut_options, per_record
 from sfumato.planning.forecast import ColumnWidths
 from sfumato.planning.option import Option, PlanRequest, Purpose
 from sfumato.planning.per_record import SketchCurve
-from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.privacy.guarantee import Change, ChangeKind, Guarantee
 from sfumato.tables.schema import Schema
 
 _SUMMED: tuple[Purpose, ...] = ("covariance", "learning", "cuts")
@@ -339,20 +339,26 @@ def advice(draft: Plan) -> Iterator[str]:
 def _smaller_change(request: PlanRequest) -> Iterator[str]:
     """Advice of a plan to protect a smaller change.
 
-    A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good.
+    A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good; an l2 ball
+    beside a vector with a bound, since shortening it may stretch a change in the l1 norm.
     """
-    stated = request.guarantee.allowed_change
-    kind, radius = (stated.kind, stated.radius) if stated.radius is not None else ("l1", request.widths.total)
+    stated, schema = request.guarantee.allowed_change, request.schema
+    shortened = schema is not None and any(group.bound is not None for group in schema.encoding.groups)
+    whole: tuple[ChangeKind, float] = ("l2", request.widths.length) if shortened else ("l1", request.widths.total)
+    kind, radius = (stated.kind, stated.radius) if stated.radius is not None else whole
+    if schema is not None:  # a radius is in the schema's units, be they stated or not
+        request = replace(request, schema=replace(schema, scale=schema.scale))
 
     def ball(scale: float) -> Guarantee:
         return replace(request.guarantee, change=Change(kind, radius / scale))
 
-    if request.schema is None or request.schema.norm in (None, kind):
+    if schema is None or schema.norm in (None, kind):
         scale = _needed(request, ball)
         if scale is not None:
             norm = "sum of absolute values" if kind == "l1" else "Euclidean length"
+            unit = ", in units of the declared ranges" if schema is not None and schema.scale == "bounds" else ""
             yield (
-                f"A smaller change: protecting a record against changes of at most {radius / scale:.3g} ({norm}) "
+                f"A smaller change: protecting a record against changes of at most {radius / scale:.3g} ({norm}{unit}) "
                 f"would bring the error to {_GOOD:.0%}."
             )
 
