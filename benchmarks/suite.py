@@ -17,6 +17,7 @@ PARTS = {
     "stages": "Stages of a sketch, and what bounds them",
     "sketch": "A sketch from file to file, and on Spark",
     "growth": "Growth",
+    "lists": "Embeddings and sets",
     "nearest": "Nearest rows",
     "starting": "Starting",
     "synthetic": "Synthetic rows",

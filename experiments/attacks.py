@@ -76,7 +76,7 @@ def adult(path: Path) -> TargetTable:
     table = pq.read_table(path)
     names = {name.lower().replace("_", "-"): name for name in table.column_names}
     kept = {names[name]: high for name, high in ADULT.items()}
-    schema = Schema(tuple(Real(name, 0, high, weight=1 / high) for name, high in kept.items()))
+    schema = Schema(tuple(Real(name, 0, high, weight=1 / high) for name, high in kept.items()), scale="raw")
     return TargetTable("6 columns of Adult", table.select(list(kept)).slice(0, 8000), schema)
 
 

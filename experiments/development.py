@@ -61,7 +61,7 @@ def _reals(rows: Any, bounds: list[tuple[float, float]]) -> tuple[dict[str, Any]
 
 def _task(cells: dict[str, Any], columns: list[Any], label: Any, column: Any) -> Task:
     kind: Kind = "values" if isinstance(column, Real) else "classes"
-    return Task(pa.table(cells | {"label": label}), Schema([*columns, column]), kind)
+    return Task(pa.table(cells | {"label": label}), Schema([*columns, column], scale="raw"), kind)
 
 
 def _classes(labels: Any) -> Category:

@@ -18,7 +18,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
 
-SCHEMA = Schema([*(Real(f"p{i}", 0, 16) for i in range(64)), Category("digit", list(range(10)))])
+SCHEMA = Schema([*(Real(f"p{i}", 0, 16) for i in range(64)), Category("digit", list(range(10)))], scale="raw")
 PROMISE = Guarantee(epsilon=1.0, delta=1e-6)
 BASE = {"dimension": 64, "label": "digit", "kind": "classes", "noise": "gaussian"}
 SETTINGS = {

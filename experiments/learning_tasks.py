@@ -137,7 +137,7 @@ class Scaled:
             schema.append(label or Category(LABEL, tuple(np.unique(labels).tolist())))
         rows = len(self.columns)
         tested = min(MOST_GROUPED, rows) if kind == "clusters" else min(MOST_TESTED, rows // 4)
-        return Task(name, kind, self.columns, labels, Schema(schema), tested)
+        return Task(name, kind, self.columns, labels, Schema(schema, scale="raw"), tested)
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:

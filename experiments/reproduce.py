@@ -27,6 +27,7 @@ import dhaliwal
 import errata
 import kenthapadi
 import rongauss
+import scales
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
 VERSIONS = ("sfumato", "numpy", "scipy", "scikit-learn", "pyarrow", "dp-accounting")
@@ -43,7 +44,7 @@ INTRODUCTIONS = {
 
 def catalogue() -> list[Paper]:
     """The papers, in the order of the pages."""
-    return [dhaliwal.PAPER, kenthapadi.PAPER, rongauss.PAPER, blocki.PAPER, attacks.PAPER, errata.PAPER]
+    return [dhaliwal.PAPER, kenthapadi.PAPER, rongauss.PAPER, blocki.PAPER, scales.PAPER, attacks.PAPER, errata.PAPER]
 
 
 @dataclass(frozen=True, slots=True)

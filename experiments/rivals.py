@@ -258,7 +258,7 @@ def _published_classes(trial: Trial, dimension: int) -> Lesson:
     task, private, tested = trial.task, trial.private, trial.tested
     recipe = PublishedSynthetic(dimension=dimension, split="paper", shrink="none", seed=trial.seed())
     promise = Guarantee(epsilon=trial.epsilon)
-    features = Schema([c for c in task.schema.columns if c.name != LABEL])
+    features = Schema([c for c in task.schema.columns if c.name != LABEL], scale="raw")
 
     def made(own: Places) -> Any:
         return release(task.table(own), schema=features, mechanism=recipe, guarantee=promise, secret=trial.secret())

@@ -20,7 +20,7 @@ from sfumato.privacy.calibration import calibrate, least_level
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace
 from sfumato.randomness.secret import Secret
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import Category, Flag, Real, Set, Vector
 from sfumato.tables.schema import Schema
 
 ATTRIBUTE = Guarantee(epsilon=1.0, delta=1e-6, unit="attribute")
@@ -314,3 +314,16 @@ def test_distant_scales_get_a_sketch_each_and_near_ones_share():
 def test_one_distance_is_no_plan_for_several():
     with pytest.raises(ParameterError, match="at least two"):
         plan_scales([3.0], columns=10, guarantee=ATTRIBUTE)
+
+
+@pytest.mark.parametrize(
+    ("column", "advised"),
+    [
+        (Set("items", buckets=128, most=10), 'with scale = "bounds" in the schema'),
+        (Vector("e", 8, -1, 1, bound=1), None),
+    ],
+)
+def test_a_smaller_change_is_advised_in_a_unit_that_is_stated_or_not_at_all(column, advised):
+    found = plan(schema=Schema([column]), guarantee=Guarantee(epsilon=1.0, delta=1e-6), rows=1000)
+    told = [line for line in found.advice if line.startswith("A smaller change")]
+    assert [advised in line for line in told] == ([True] if advised else [])

@@ -1,6 +1,7 @@
 """Rows within the unit ball: lengths on the integers themselves, whatever comes in and however it is cut."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,8 @@ from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
 
 WAYS = ["twice", "once", "never"]
-SCHEMA = Schema(
-    [Real("a", -3, 5), Real("b", 0, 1e6, weight=1e-5), Category("c", ["x", "y", "z"]), Real("d", -1, 1)], scale="raw"
-)
+SCHEMA = Schema([Real("a", -3, 5), Real("b", 0, 1e6, weight=1e-5), Category("c", ["x", "y", "z"]), Real("d", -1, 1)])
+RAW = Schema(SCHEMA.columns, scale="raw")
 
 
 def wild_block(rng, rows=400):
@@ -51,7 +51,7 @@ def test_no_row_is_longer_than_top_whatever_it_holds(way):
 def test_normalised_rows_have_length_one_and_their_own_direction(way):
     rng = np.random.default_rng(2)
     block = np.abs(rng.standard_normal((6, 100))) * np.array([1, 1e5, 0.3, 0.3, 0.3, 0.3])[:, None]
-    frame = Frame.of(SCHEMA, way)
+    frame = Frame.of(RAW, way)
     clipped = np.clip(block, frame.low[:, None], frame.high[:, None]) * frame.weights[:, None]
     expected = clipped / np.linalg.norm(clipped, axis=0)
     assert np.allclose(frame.place(block) / frame.one, expected, atol=2e-6)
@@ -141,6 +141,25 @@ def test_means_are_brought_into_the_ball():
     assert lengths(frame.centre(np.full(6, 1e12))) <= frame.top
     inside = np.array([1.0, -2, 3, 0, 0, 7])
     assert (frame.centre(inside) == inside).all()
+
+
+@pytest.mark.parametrize("centring", ["private", "public"])
+@pytest.mark.parametrize("way", WAYS)
+def test_where_a_column_has_its_zero_changes_no_row_under_scale_by_bounds(way, centring):
+    moved = Schema([replace(c, low=c.low + 2**20, high=c.high + 2**20) if c.name == "a" else c for c in SCHEMA.columns])
+    block = np.random.default_rng(6).integers(-4, 7, (6, 50)).astype(float)
+    elsewhere = block + np.array([2**20, 0, 0, 0, 0, 0])[:, None]
+    here, there = (Frame.of(schema, way, centring) for schema in (SCHEMA, moved))
+    assert (here.place(block) == there.place(elsewhere)).all()
+    assert here.radius == there.radius
+    assert (here.origin == SCHEMA.encoding.low).all()
+
+
+def test_lengths_are_about_zero_in_raw_units_and_under_a_clip():
+    clipped = Schema(SCHEMA.columns, norm="l2", norm_bound=4.0, scale="bounds")
+    for schema, centring in ((RAW, "private"), (clipped, "private"), (clipped, "public")):
+        assert not Frame.of(schema, "once", centring).origin.any()
+    assert Frame.of(RAW, "once", "public").origin.tolist() == [1, 5e5, 0.5, 0.5, 0.5, 0]
 
 
 def test_clips_in_the_l1_norm_and_absurd_bounds_are_refused():

@@ -169,6 +169,21 @@ def test_directions_about_the_middle_are_reconstructed_about_it():
         assert mean @ away / np.linalg.norm(mean) / np.linalg.norm(away) > 0.99
 
 
+@pytest.mark.parametrize("centring", ["private", "public"])
+@pytest.mark.parametrize("way", ["once", "never"])
+def test_years_are_reconstructed_and_drown_no_other_column_under_scale_by_bounds(way, centring, tmp_path):
+    schema, rng = Schema([Real("year", 1e6, 1e6 + 100), Real("a", 0, 1), Real("b", 0, 2)]), np.random.default_rng(9)
+    data = pa.table({"year": 1e6 + rng.uniform(20, 80, 4000), "a": rng.random(4000), "b": np.full(4000, 1.5)})
+    recipe, promise = Synthetic(dimension=3, seed=3, normalise=way, centring=centring), Guarantee(epsilon=1000.0)
+    pipeline.release(data, schema=schema, mechanism=recipe, guarantee=promise).save(tmp_path / "release")
+    release = load(tmp_path / "release")
+    kept = release.table(reconstruct=True)
+    assert np.mean(kept["year"].to_numpy()) == pytest.approx(1e6 + 50, abs=8 if way == "never" else 15)
+    assert np.mean(kept["b"].to_numpy()) == pytest.approx(1.5, abs=0.4)
+    low, high = (release.transform(pa.table({"year": [1e6 + 50], "a": [a], "b": [1.5]})) for a in (0.0, 1.0))
+    assert np.linalg.norm(high - low) > 0.3
+
+
 def test_a_label_returns_to_its_place_among_reconstructed_columns():
     release = made(mixed_table(np.random.default_rng(10), 100), MIXED, **MODES["classes"])
     table = release.table(reconstruct=True)

@@ -223,7 +223,7 @@ def _add_synthetic(parser: argparse.ArgumentParser) -> None:
         "--centring",
         choices=("best", "private", "public"),
         default="best",
-        help="Centre of the model: a private mean, or the middle of the bounds, which is public and needs one pass "
+        help="Centre of the model: a private mean, or the bounds, which are public and need one pass "
         "(default best: private with --classes, else public).",
     )
     add_neighbours(add_guarantee(parser))

@@ -17,6 +17,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 _BUFFER = 1 << 18  # bytes for each column, so that a row group of any size is streamed
 _SMALL_GROUP = 1 << 26  # bytes of a row group that is read whole, as it is stored
 _SMALL_UNPACKED = 1 << 28  # and unpacked: a few bytes can stand for many equal numbers
+_LISTED = 1 << 19  # cells of lists that are read at once
 _DECODED = 1 << 22  # bytes of it that are decoded at once
 
 
@@ -77,15 +78,31 @@ def _written(path: Path | Content) -> tuple[int, int]:
 
 
 def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: list[int]) -> Batches:
-    """Batches of row groups of a Parquet file; small ones are read whole, which is faster, and large ones streamed."""
+    """Batches of row groups of a Parquet file: small ones whole, which is faster; large ones, and lists, streamed."""
     for group in groups:
         stored = file.metadata.row_group(group)
-        if stored.total_byte_size <= _SMALL_GROUP and stored.num_rows * len(columns) * 8 <= _SMALL_UNPACKED:
+        numbers = _listed_numbers(stored, columns)
+        if numbers:  # lists are quickest a few at a time, which stay in the cache
+            few = max(1, min(rows, _LISTED * int(stored.num_rows) // numbers))
+            yield from file.iter_batches(batch_size=few, columns=list(columns), row_groups=[group])
+        elif stored.total_byte_size <= _SMALL_GROUP and stored.num_rows * len(columns) * 8 <= _SMALL_UNPACKED:
             batches = _whole(file, columns, group).to_batches()
             while batches:
                 yield batches.pop(0)
         else:
             yield from file.iter_batches(batch_size=rows, columns=list(columns), row_groups=[group])
+
+
+def _listed_numbers(stored: pq.RowGroupMetaData, columns: tuple[str, ...]) -> int:
+    """How many cells the lists among some columns of a Parquet row group have; 0 without lists."""
+    chunks, wanted = map(stored.column, range(stored.num_columns)), set(columns)
+    return sum(int(c.num_values) for c in chunks if _top(c.path_in_schema, wanted))
+
+
+def _top(path: str, columns: set[str]) -> bool:
+    """Whether the path of a chunk in Parquet is that of a list among these columns; a name may have dots itself."""
+    cuts = [place for place, letter in enumerate(path) if letter == "."]
+    return any(path[:cut] in columns for cut in cuts)
 
 
 def _whole(file: pq.ParquetFile, columns: tuple[str, ...], group: int) -> pa.Table:

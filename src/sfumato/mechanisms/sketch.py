@@ -38,7 +38,7 @@ from sfumato.mechanisms.base import (
     order_of,
 )
 from sfumato.numerics import lattice
-from sfumato.numerics.lattice import InputGrid, coarsened_sensitivity, doubles
+from sfumato.numerics.lattice import PIECE, InputGrid, coarsened_sensitivity, doubles
 from sfumato.numerics.types import Floats, Order
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Loss
@@ -371,8 +371,9 @@ def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Ca
     grid = InputGrid(encoding.low, encoding.high, projection.input_bits)
 
     def integers(block: Any) -> NDArray[np.int64]:
-        if schema.clips:
-            block = schema.clip(doubles(block))  # the grid clips to the column bounds in any case
-        return projection.apply(grid, block, shift)
+        if not schema.clips:  # the grid clips to the column bounds in any case
+            return projection.apply(grid, block, shift)
+        pieces = [block[:, start : start + PIECE] for start in range(0, max(1, block.shape[1]), PIECE)]
+        return np.hstack([projection.apply(grid, schema.clip(doubles(piece)), shift) for piece in pieces])
 
     return integers

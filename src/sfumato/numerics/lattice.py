@@ -25,7 +25,8 @@ PROJECTION_BITS = 21
 EXACT_BITS = 53
 _CACHED = 1 << 20  # numbers at a time: in the cache, and long enough that threads do not wait for the interpreter
 _SCRATCH = 1 << 23  # numbers of working space for a product
-_PIECE = 4608  # records at a time: few, as cores share the cache, but over 4,096, from where on NumPy buffers nothing
+PIECE = 4608  # records at a time: few, as cores share the cache, but over 4,096, from where on NumPy buffers nothing
+_TILE = 256  # rows and columns that are transposed together: few enough for the cache of one core
 _LARGEST_TOTAL = 1 << 62  # of coarsened totals: with noise, which stays below 2^61, they fit 64 bits
 
 
@@ -71,6 +72,42 @@ class Plain:
         if out.size and np.isnan(out.min()):
             np.copyto(out, self._missing[:, None], where=np.isnan(out))
         return out
+
+
+class PlainRows(Plain):
+    """Rows as they were read, floating numbers without gaps, (rows, columns); turned into columns while in the cache.
+
+    NaN stands for what ``missing`` has for its column.
+    """
+
+    def __init__(self, rows: NDArray[np.floating], missing: Floats) -> None:
+        self._rows, self._missing = rows, missing
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of columns and of rows, before they go on the lattice."""
+        return self._rows.shape[1], self._rows.shape[0]
+
+    def __getitem__(self, key: tuple[slice, slice]) -> "PlainRows":
+        """``plain[:, start:stop]``: some of the rows, still as they were read."""
+        some, rows = key
+        return PlainRows(self._rows[rows, some], self._missing[some])
+
+    def doubles(self, out: Floats | None = None) -> Floats:
+        """The columns in doubles, NaN filled, ready to be rounded to the lattice."""
+        out = np.empty(self.shape) if out is None else out
+        turn(self._rows, out)
+        if out.size and np.isnan(self._rows.min()):
+            np.copyto(out, self._missing[:, None], where=np.isnan(out))
+        return out
+
+
+def turn(rows: NDArray[np.floating], out: Floats) -> None:
+    """Numbers (rows, columns) as columns of doubles for the lattice, a tile at a time, so that both stay in cache."""
+    for start in range(0, rows.shape[0], _TILE):
+        for first in range(0, rows.shape[1], _TILE):
+            window, some = slice(start, start + _TILE), slice(first, first + _TILE)
+            out[some, window] = rows[window, some].T
 
 
 def doubles(block: Floats | Plain, out: Floats | None = None) -> Floats:
@@ -165,7 +202,7 @@ def rounded_product(
     """
     check_exact(input_bits=grid.bits, projection_bits=projection_bits, terms=grid.dim)
     rows = columns.shape[1]
-    piece = min(_PIECE, max(1 << 10, _SCRATCH // grid.dim))
+    piece = min(PIECE, max(1 << 10, _SCRATCH // grid.dim))
     out, scratch = np.empty((matrix.shape[1], rows), np.int64), np.empty(grid.dim * min(piece, rows))
     for start in range(0, rows, piece):
         window = slice(start, min(start + piece, rows))

@@ -69,14 +69,14 @@ class Frame:
     once  : every row gets length 1; centred, it is shortened to length 1 where it is longer.
     never : rows are divided by ``radius``, which is public, and shortened where they are longer than it; then as once.
 
-    Lengths are taken about ``middle``: the origin where rows will be centred privately, and where the schema clips
-    their norm; the middle of the bounds where there is no other centre (centring='public').
+    Lengths are taken about ``origin``, which follows from the schema and the centring, see ``_origin``. Guarantee: it
+    is public, and rows come into the same ball about any origin, so no sensitivity depends on it.
     """
 
     low: Floats
     high: Floats
     weights: Floats
-    middle: Floats
+    origin: Floats
     normalise: Normalise
     radius: float
     bits: int
@@ -85,10 +85,8 @@ class Frame:
     def of(cls, schema: Schema, normalise: Normalise, centring: Centring = "private") -> Self:
         """The frame of a schema's columns; no data needed. The radius is that of the schema's clip or of its box."""
         encoding = schema.encoding
-        middle = np.zeros(encoding.dim)
-        if centring == "public" and schema.norm_bound is None:
-            middle = encoding.low / 2 + encoding.high / 2
-        furthest = encoding.weights * np.maximum(np.abs(encoding.low - middle), np.abs(encoding.high - middle))
+        origin = _origin(schema, centring)
+        furthest = encoding.weights * np.maximum(np.abs(encoding.low - origin), np.abs(encoding.high - origin))
         if not ((furthest >= 1 / _EDGE) & (furthest <= _EDGE)).all():
             raise ParameterError(f"bounds times weights must lie between {1 / _EDGE:g} and {_EDGE:g} in size")
         if schema.norm == "l1":
@@ -96,7 +94,7 @@ class Frame:
         radius = float(np.sqrt(np.square(furthest).sum())) if schema.norm_bound is None else schema.norm_bound
         most = (lattice.EXACT_BITS - 1 - (encoding.dim - 1).bit_length()) // 2
         bits = min(lattice.INPUT_BITS, most)
-        return cls(encoding.low, encoding.high, encoding.weights, middle, normalise, radius, bits)
+        return cls(encoding.low, encoding.high, encoding.weights, origin, normalise, radius, bits)
 
     @property
     def dim(self) -> int:
@@ -117,8 +115,8 @@ class Frame:
         """Encoded rows (dim, rows), whatever they hold, clipped and normalised into the ball: integers, in doubles."""
         inside = np.fmax(block, self.low[:, None])
         np.fmin(inside, self.high[:, None], out=inside)
-        if self.middle.any():
-            inside -= self.middle[:, None]
+        if self.origin.any():
+            inside -= self.origin[:, None]
         if (self.weights != 1).any():
             inside *= self.weights[:, None]
         base = np.maximum(inside.max(axis=0), -inside.min(axis=0))
@@ -204,6 +202,21 @@ class Turned:
         exact = lattice.product(self.entries, rows)
         exact *= self._factor
         return _guarded(np.rint(exact, out=exact), self.top)
+
+
+def _origin(schema: Schema, centring: Centring) -> Floats:
+    """The point that lengths of rows are taken about, before they come into the ball; public, in each column's units.
+
+    Scale ``bounds``: the low end of the bounds, so that nothing depends on where a column has its zero. About 0, a
+    column of years would be 19 to 20 of its ranges long in every row, and leave no length to the others.
+    Scale ``raw``: 0; or the middle of the bounds, where there is no private centre. A clip of norms is about 0.
+    """
+    encoding = schema.encoding
+    if schema.norm_bound is not None:
+        return np.zeros(encoding.dim)
+    if schema.scale == "bounds":
+        return encoding.low
+    return encoding.low / 2 + encoding.high / 2 if centring == "public" else np.zeros(encoding.dim)
 
 
 def _one(top: int, dim: int) -> float:

@@ -1,7 +1,7 @@
 """Synthetic rows in the analyst's hands: samples, the model behind them, and a way for real test rows into their space.
 
 Nothing here costs privacy. Rows live in ``dimension`` numbers: normalised as ``unit_ball.Frame`` says, about the
-published centre (or the middle of the bounds), projected by W. The label, if there is one, is in its own units.
+published centre (or a public origin), projected by W. The label, if there is one, is in its own units.
 """
 
 import math
@@ -81,7 +81,7 @@ class SyntheticRelease(Release):
 
     @property
     def centre(self) -> Floats:
-        """The private mean of the normalised rows; zero where they are about the middle of the bounds."""
+        """The private mean of the normalised rows; zero where they are about a public origin."""
         dim_in = self.manifest["projection"]["dim_in"]
         return np.array(self.manifest["mechanism"].get("centre", [0.0] * dim_in), float)
 
@@ -143,7 +143,7 @@ class SyntheticRelease(Release):
         A category becomes the value whose column is largest, a flag true from one half on, a set the items of at least
         one half; integers, ordinals and dates are rounded. Where missingness is kept, cells may be missing. Rows that
         were normalised have lost their length: they get ``length``, in weighted units, or that of the middle of the
-        bounds; where they were normalised about that middle, the root mean square length of rows all over the box.
+        bounds; where the centre is public, the root mean square length of rows all over the box.
         Error: what W leaves out is lost; it is replaced by the centre.
         """
         if reconstruct:
@@ -184,21 +184,21 @@ class SyntheticRelease(Release):
         frame, encoding = self._frame, schema.encoding
         spread = np.sqrt(max(0.0, 1 - float(self.centre @ self.centre))) if frame.normalise == "twice" else 1.0
         rows = self.centre[:, None] + spread * (self.projection @ self.columns[: self.dimension])
-        middle = (encoding.weights * frame.middle)[:, None]
+        origin = (encoding.weights * frame.origin)[:, None]
         if frame.normalise == "never":
             if length is not None:
                 raise ParameterError(f"length must be left out where rows kept their lengths, got length={length!r}")
-            return np.asarray(middle + rows * frame.radius)
+            return np.asarray(origin + rows * frame.radius)
         if length is None:
             public = self.manifest["mechanism"]["centring"] == "public"
-            length = frame.radius / math.sqrt(3) if public else _middle_length(schema) or frame.radius / 2
+            length = frame.radius / math.sqrt(3) if public else _middle_length(frame) or frame.radius / 2
         check.positive(length=length)
-        return np.asarray(middle + rows * (length / np.maximum(np.linalg.norm(rows, axis=0), 1e-300)))
+        return np.asarray(origin + rows * (length / np.maximum(np.linalg.norm(rows, axis=0), 1e-300)))
 
 
-def _middle_length(schema: Schema) -> float:
-    encoding = schema.encoding
-    return float(np.linalg.norm(encoding.weights * (encoding.low / 2 + encoding.high / 2)))
+def _middle_length(frame: Frame) -> float:
+    """How far the middle of the bounds is from the origin of the synthetic rows' frame, in weighted units."""
+    return float(np.linalg.norm(frame.weights * (frame.low / 2 + frame.high / 2 - frame.origin)))
 
 
 def _without_label(data: Any, labelled: Labelled) -> Any:

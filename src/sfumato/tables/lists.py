@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from sfumato.errors import SchemaError
+from sfumato.numerics.lattice import turn
 from sfumato.numerics.types import Floats, Integers
 from sfumato.tables import cells
 from sfumato.tables.columns import Category, Real, Set, Vector
@@ -56,18 +57,41 @@ def fill(block: Floats, array: Any, column: Vector | Set) -> None:
         _fill_set(block, array, column)
 
 
+def plain_rows(array: Any, column: Vector) -> NDArray[Any] | None:
+    """The vectors as they are stored, (rows, size), where every list is whole; None where that takes more than a look.
+
+    Guarantee: what ``fill`` writes is the same numbers, with a missing one for each NaN.
+    """
+    if not is_list(array.type):
+        return None
+    lengths, _, inner = laid_out(array)
+    if not cells.is_plain(inner) or (lengths != column.size).any():
+        return None
+    return cells.numbers(inner).reshape(lengths.size, column.size)
+
+
 def _fill_vector(block: Floats, array: Any, column: Vector) -> None:
+    rows = plain_rows(array, column)
+    if rows is None:
+        rows = _gathered(array, column)
+    turn(rows, block)
+    if rows.size and math.isnan(rows.min()):
+        np.copyto(block, missing_value(column), where=np.isnan(block))
+
+
+def _gathered(array: Any, column: Vector) -> NDArray[Any]:
+    """The vectors, (rows, size), NaN where a list is missing or of another length."""
     lengths, starts, values = _parts(array)
-    whole = lengths == column.size
-    nothing = missing_value(column)
-    if whole.all() and lengths.size and values.size == lengths.size * column.size:
-        block[...] = values.reshape(lengths.size, column.size).T
+    kept = np.flatnonzero(lengths == column.size)
+    if values.size == kept.size * column.size:
+        found = values.reshape(kept.size, column.size)
     else:
-        block[...] = math.nan
-        kept = np.flatnonzero(whole)
-        block[:, kept] = values[starts[kept] + np.arange(column.size)[:, None]]
-    if block.size and math.isnan(block.min()):
-        np.copyto(block, nothing, where=np.isnan(block))
+        found = values[starts[kept][:, None] + np.arange(column.size)]
+    if kept.size == lengths.size:
+        return found
+    rows = np.full((lengths.size, column.size), math.nan, found.dtype)
+    rows[kept] = found
+    return rows
 
 
 def _parts(array: Any) -> tuple[Integers, Integers, NDArray[Any]]:
@@ -96,16 +120,16 @@ def _fill_set(block: Floats, array: Any, column: Set) -> None:
     codes = _codes(inner, column)
     present = np.maximum(lengths, 0)
     owners = np.repeat(np.arange(lengths.size), present)
-    first = np.cumsum(present) - present
-    places = np.repeat(starts - first, present) + np.arange(owners.size)
-    found = codes[places]
-    listed = found >= 0
-    pairs = np.unique(owners[listed] * np.int64(column.width) + found[listed].astype(np.int64))
-    rows, items = np.divmod(pairs, np.int64(column.width))
-    begins = np.searchsorted(rows, rows)  # pairs are in order: where each record's items begin
-    kept = np.arange(rows.size) - begins < column.most
+    if owners.size != codes.size:  # a missing list may have items where it is stored
+        codes = codes[np.repeat(starts - (np.cumsum(present) - present), present) + np.arange(owners.size)]
+    listed = codes >= 0
     block[...] = 0.0
-    block[items[kept], rows[kept]] = 1.0
+    block[codes[listed].astype(np.intp), owners[listed]] = 1.0
+    long = np.flatnonzero(present > column.most)
+    if long.size:
+        items = block[:, long]
+        items[np.cumsum(items, axis=0) > column.most] = 0.0
+        block[:, long] = items
 
 
 def _codes(items: Any, column: Set) -> NDArray[Any]:

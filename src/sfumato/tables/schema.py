@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from sfumato import check
 from sfumato.errors import SchemaError
-from sfumato.numerics.lattice import Plain
+from sfumato.numerics.lattice import Plain, PlainRows
 from sfumato.numerics.types import Floats
 from sfumato.tables import cells, declared, lists, patterns, schema_file, sheet
 from sfumato.tables.columns import Column, DataColumn, Flag, Id, Integer, Real, Set, Vector, source_names
@@ -30,6 +30,7 @@ from sfumato.tables.schema_draft import Draft, arrow_types, pandas_categories, p
 
 Norm = Literal["l1", "l2"]
 
+_CACHED = 1 << 12  # rows that are shortened together, while they are in the cache
 _CLASSES = "Real, Integer, Flag, Ordinal, Category, Date, Vector, Set and Id"
 
 
@@ -187,11 +188,20 @@ class Schema:
         """What ``encode`` gives; or what it would give, if all columns are numbers without gaps."""
         missing = self.missing_numbers
         if missing is None:
-            return self.encode(batch)
+            return self._later_lists(batch)
         found = [batch.column(place) for place in positions(batch.schema.names, self.source_names)]
         if not all(map(cells.is_plain, found)):
             return self.encode(batch)
         return Plain([cells.numbers(array) for array in found], missing)
+
+    def _later_lists(self, batch: pa.RecordBatch) -> Floats | Plain:
+        """What ``encode`` gives; or what it would give, if the only column is of vectors without gaps."""
+        (first, *others), names = self.data_columns, batch.schema.names
+        if isinstance(first, Vector) and not others:
+            rows = lists.plain_rows(batch.column(positions(names, self.source_names)[0]), first)
+            if rows is not None:
+                return PlainRows(rows, np.full(first.size, missing_value(first)))
+        return self.encode(batch)
 
     @property
     def missing_numbers(self) -> Floats | None:
@@ -207,13 +217,15 @@ class Schema:
         Vectors that have a bound are shortened to it.
         """
         encoding = self.encoding
-        inside = np.fmin(np.fmax(block, encoding.low[:, None]), encoding.high[:, None])
+        inside = np.fmax(block, encoding.low[:, None])
+        np.fmin(inside, encoding.high[:, None], out=inside)
         for group in encoding.groups:
             if group.bound is not None:
                 # in units of the bound, so that no square that counts is too small for a double
-                _shorten(inside[group.start : group.stop], 1 / group.bound, "l2", 1.0)
+                per_bound = np.full(group.stop - group.start, 1 / group.bound)
+                _shorten(inside[group.start : group.stop], per_bound, "l2", 1.0)
         if self.norm is not None and self.norm_bound is not None:
-            _shorten(inside, encoding.weights[:, None], self.norm, self.norm_bound)
+            _shorten(inside, encoding.weights, self.norm, self.norm_bound)
         return np.asarray(inside)
 
     def matched(self, names: Iterable[str]) -> Self:
@@ -310,22 +322,29 @@ class Schema:
         return Draft.of(pandas_types(frame), cls, pandas_categories(frame) if categories_from_data else {})
 
 
-def _lengths(weighted: Floats, norm: str) -> Floats:
-    """The length of each encoded row, which a schema clips to its norm, summed column by column.
+def _lengths(rows: Floats, weights: Floats | None, norm: str) -> Floats:
+    """The weighted length of each encoded row, which a schema clips to its norm, summed column by column.
 
     So a row's length is the same to the bit whatever stands beside it in its block (NumPy's own sums depend on shape):
     where the number of rows is protected, a record that comes or goes may shift others to other blocks.
     """
-    total = np.zeros(weighted.shape[1])
-    for column in weighted:
-        total += np.abs(column) if norm == "l1" else column * column
+    total, part = np.zeros(rows.shape[1]), np.empty(rows.shape[1])
+    for j, column in enumerate(rows):
+        weighted = column if weights is None else np.multiply(column, weights[j], out=part)
+        if norm == "l1":
+            np.abs(weighted, out=part)
+        else:
+            np.multiply(weighted, weighted, out=part)
+        total += part
     return total if norm == "l1" else np.sqrt(total)
 
 
-def _shorten(rows: Floats, weights: Floats | float, norm: str, bound: float) -> None:
+def _shorten(rows: Floats, weights: Floats | None, norm: str, bound: float) -> None:
     """Shorten rows (columns, rows), in place, so that no weighted length exceeds a schema's bound."""
     room = 1 - max(1e-12, (len(rows) + 16) * 2.0**-51)  # for the roundings of the length
-    rows *= np.minimum(1.0, bound * room / np.maximum(_lengths(rows * weights, norm), bound / 2))
+    for start in range(0, rows.shape[1], _CACHED):
+        some = rows[:, start : start + _CACHED]
+        some *= np.minimum(1.0, bound * room / np.maximum(_lengths(some, weights, norm), bound / 2))
 
 
 def check_type(kind: pa.DataType, column: DataColumn) -> None:

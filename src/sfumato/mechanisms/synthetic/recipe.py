@@ -60,8 +60,8 @@ class Synthetic(Recipe):
     counts       : ``private`` protects classes with everything else; ``public`` shows how many records have each.
     rows         : how many rows to draw; left out, as many as there are records (with noise where that is protected).
     centring     : ``private`` reads the rows twice: about their private mean, which gets its share of the budget.
-                   ``public`` reads them once: about the middle of the bounds, the budget going to one stage. ``best``,
-                   by what was measured, is private for classes and public otherwise.
+                   ``public`` reads them once: about the origin of ``unit_ball.Frame``, the budget going to one stage.
+                   ``best``, by what was measured, is private for classes and public otherwise.
     normalise    : see ``unit_ball.Frame``; ``twice`` unless centring is public, where ``once`` is all there is.
     label_weight : how much the label, or being in a class, counts beside a row of length 1.
     shrink       : how covariances are freed of noise, whose law is known: ``spectrum`` (``gaussians.spectrum``, and a
