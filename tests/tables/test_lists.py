@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.files import parquet_files
 from sfumato.numerics.lattice import PlainRows, doubles
-from sfumato.tables import parquet_files
 from sfumato.tables.columns import Real, Set, Vector
 from sfumato.tables.schema import Schema
 

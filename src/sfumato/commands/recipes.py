@@ -214,7 +214,21 @@ def _add_synthetic(parser: argparse.ArgumentParser) -> None:
         "is public).",
     )
     parser.add_argument("--label", metavar="COLUMN", help="Column to keep as the label.")
-    parser.add_argument("--classes", action="store_true", help="Fit one model for each value of the label.")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--classes",
+        dest="label_kind",
+        action="store_const",
+        const="classes",
+        help="Fit one model for each value of the label (default for a category, an ordinal and a flag).",
+    )
+    kind.add_argument(
+        "--values",
+        dest="label_kind",
+        action="store_const",
+        const="values",
+        help="Predict the label as a number (default for others).",
+    )
     parser.add_argument(
         "--rows", type=int, metavar="N", help="Number of synthetic records (default: the number of records)."
     )
@@ -224,7 +238,7 @@ def _add_synthetic(parser: argparse.ArgumentParser) -> None:
         choices=("best", "private", "public"),
         default="best",
         help="Centre of the model: a private mean, or the bounds, which are public and need one pass "
-        "(default best: private with --classes, else public).",
+        "(default best: private with classes, else public).",
     )
     add_neighbours(add_guarantee(parser))
 
@@ -235,7 +249,7 @@ def _synthetic(options: Any) -> Terms:
     recipe = Synthetic(
         dimension=options.dimension,
         label=options.label,
-        kind="classes" if options.classes else "values",
+        kind=options.label_kind,
         noise=_noise(options),
         rows=options.rows,
         centring=options.centring,

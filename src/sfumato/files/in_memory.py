@@ -9,10 +9,11 @@ import pyarrow as pa
 from sfumato.errors import SchemaError
 from sfumato.files.source import UNREADABLE, Batches, Source
 from sfumato.tables import cells
-from sfumato.tables.columns import Real, Vector, source_names
+from sfumato.tables.columns import Real, Set, Vector, source_names
 from sfumato.tables.patterns import positions
 from sfumato.tables.schema import Schema
 
+_NUMBERS, _ITEMS = pa.large_list(pa.float64()), pa.large_list(pa.large_string())  # of lists that are Python's objects
 _PYTHON_TEXTS = pa.string_view()  # as pandas keeps them where Arrow does not: UTF-8 may not be able to write them
 
 
@@ -26,10 +27,15 @@ def open_arrow(data: pa.Table | pa.RecordBatch, source: str) -> Source:
     return Source(table.schema, table.num_rows, source, read)
 
 
-def open_pandas(frame: Any) -> Source:
-    """A source of a pandas DataFrame, whose columns are turned into Arrow a block at a time."""
+def open_pandas(frame: Any, schema: Schema | None = None) -> Source:
+    """A source of a pandas DataFrame, whose columns are turned into Arrow a block at a time.
+
+    A column of Python objects holds lists where the schema says so, and texts elsewhere.
+    """
     names = [str(name) for name in frame.columns]
+    lists = {} if schema is None else _list_types(schema)
     kinds = [_pandas_type(frame, place, dtype) for place, dtype in enumerate(frame.dtypes)]
+    kinds = [lists.get(name) if kind is None else kind for name, kind in zip(names, kinds, strict=True)]
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         places = positions(names, columns)
@@ -53,7 +59,16 @@ def _pandas_type(frame: Any, place: int, dtype: Any) -> pa.DataType | None:
     return _PYTHON_TEXTS if getattr(dtype, "storage", None) == "python" else kind
 
 
+def _list_types(schema: Schema) -> dict[str, pa.DataType]:
+    """The columns of a source that a schema reads from lists, with the types that Python's objects are given."""
+    vectors = [c.name for c in schema.columns if isinstance(c, Vector) and c.columns is None]
+    sets = [c.name for c in schema.columns if isinstance(c, Set)]
+    return dict.fromkeys(vectors, _NUMBERS) | dict.fromkeys(sets, _ITEMS)
+
+
 def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
+    if series.dtype == object and kind in (_NUMBERS, _ITEMS):
+        return pa.array([_list(cell, kind) for cell in series.tolist()], kind)
     if kind is None or kind == _PYTHON_TEXTS:
         return as_texts(series.tolist())
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
@@ -80,6 +95,27 @@ def _text(cell: Any) -> str | None:
     except Exception:  # noqa: BLE001 - an object of somebody's making; its failure must not become ours
         return None
     return text.encode(errors="replace").decode()
+
+
+def _list(cell: Any, kind: pa.DataType) -> list[Any] | None:
+    """A cell of a source's object column as a list of numbers or of texts, None if it is none. Never raises."""
+    if not isinstance(cell, (list, tuple, set, frozenset, np.ndarray)):
+        return None
+    if kind == _ITEMS:
+        return [_text(item) for item in cell]
+    try:
+        whole = np.asarray(cell, float)
+        return whole.tolist() if whole.ndim == 1 else None
+    except Exception:  # noqa: BLE001 - as above
+        return [_number(item) for item in cell]
+
+
+def _number(item: Any) -> float | None:
+    """A number of a list in a source's object column, None if it is none. Never raises."""
+    try:
+        return float(item)
+    except Exception:  # noqa: BLE001 - as above
+        return None
 
 
 def open_matrix(matrix: Any, schema: Schema | None) -> Source:

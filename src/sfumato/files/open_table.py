@@ -48,7 +48,7 @@ def open_table(data: Any, schema: Schema | None = None) -> Source:
     if isinstance(data, (pa.Table, pa.RecordBatch)):
         return open_arrow(data, "arrow table")
     if "pandas" in sys.modules and isinstance(data, sys.modules["pandas"].DataFrame):
-        return open_pandas(data)
+        return open_pandas(data, schema)
     if isinstance(data, np.ndarray) or (hasattr(data, "tocsr") and hasattr(data, "shape")):
         return open_matrix(data, schema)
     if hasattr(data, "__arrow_c_stream__"):

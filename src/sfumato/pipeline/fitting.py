@@ -41,7 +41,8 @@ def settled(data: Any, schema: Schema) -> tuple[Any, Schema]:
         found = schema.matched(table.schema.names)
     except SchemaError as error:
         raise SchemaError(f"{table.description}: {error}", error.problems) from None
-    return open_table(data, found) if isinstance(data, str | Path | TableFile | StandardInput) else table, found
+    again = isinstance(data, str | Path | TableFile | StandardInput) or table.description == "pandas DataFrame"
+    return open_table(data, found) if again else table, found
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
     table = fields.get("data", "")
     data = studio.folder.table(table)
     schema = None if graph else settled(data, read_schema(studio.folder.schema(table)))[1]
-    recipe, guarantee, state = _labelled(RECIPES[kind](fields), schema), guarantee_in(fields), file_state(data)
+    recipe, guarantee, state = RECIPES[kind](fields), guarantee_in(fields), file_state(data)
     check_memory(recipe, schema)
     account = account_in(studio, fields)
     prepared, asked = prospect(data, schema=schema, mechanism=recipe, guarantee=guarantee)
@@ -173,14 +173,6 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
         holds=_held(kind, prepared),
         outside=(*asked.outside, *_idealized(recipe)),
     )
-
-
-def _labelled(recipe: Recipe, schema: Schema | None) -> Recipe:
-    """A recipe of the Release screen whose label is predicted as what its column is: a number, or one of its values."""
-    if not isinstance(recipe, Synthetic) or schema is None:
-        return recipe
-    classes = any(c.name == recipe.label and isinstance(c, Category | Ordinal) for c in schema.columns)
-    return replace(recipe, kind="classes" if classes else "values")
 
 
 def _labels(studio: Studio, table: str) -> list[str]:

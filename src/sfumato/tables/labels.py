@@ -115,6 +115,12 @@ class Labelled:
         return np.array(values, dtype=object)[codes]
 
 
+def usual_kind(schema: Schema, label: str | None) -> Kind:
+    """What a label is predicted as where nobody says so: one of its classes, or a number."""
+    classes = any(c.name == label and isinstance(c, Category | Ordinal | Flag) for c in schema.columns)
+    return "classes" if classes else "values"
+
+
 def _check_kind(column: DataColumn, kind: Kind) -> None:
     """Refuse a label that cannot be predicted as numbers, or as classes."""
     wanted = Category | Flag | Ordinal if kind == "classes" else Real | Integer | Flag

@@ -539,7 +539,7 @@ def test_no_rows_are_an_error_only_where_their_number_is_public(mode, relation):
         ({"dimension": 7, "label": "y"}, {}, "at most 6"),
         ({"label": "nobody"}, {}, "must name a column"),
         ({"label": "y", "kind": "classes"}, {}, "kind='values'"),
-        ({"label": "c"}, {}, "kind='classes'"),
+        ({"label": "c", "kind": "values"}, {}, "kind='classes'"),
         ({"counts": "public"}, {}, "about classes"),
         ({"label": "c", "kind": "classes", "counts": "public"}, {"neighbours": "add-remove"}, "neighbours='replace'"),
         ({"noise": "gaussian"}, {}, "delta > 0"),
@@ -567,3 +567,12 @@ def test_an_epsilon_beyond_all_grids_is_refused():
     prepared = prepare(epsilon=1e-9)
     with pytest.raises(ParameterError, match="no grid"):
         run(prepared, mixed_table(np.random.default_rng(12), 10))
+
+
+def test_a_label_is_predicted_as_what_its_column_is():
+    promise = Guarantee(epsilon=1.0, delta=1e-6)
+    for label, kind in (("c", "classes"), ("b", "classes"), ("y", "values"), (None, "values")):
+        prepared = Synthetic(dimension=2, label=label, noise="gaussian", seed=1).prepare(MIXED, promise)
+        assert prepared.recipe.kind == prepared.labelled.kind == kind
+        stated = Synthetic(dimension=2, label=label, kind=kind, noise="gaussian", seed=1).prepare(MIXED, promise)
+        assert prepared.recipe == stated.recipe

@@ -16,7 +16,7 @@ many records have each, are then not protected, and the release says so.
 import math
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +38,7 @@ from sfumato.projection.projection import Projection
 from sfumato.projection.unit_ball import Centring, Frame, Normalise, Turned
 from sfumato.randomness.secret import Secret, Words
 from sfumato.tables.blocks import Rows
-from sfumato.tables.labels import Kind, Labelled
+from sfumato.tables.labels import Kind, Labelled, usual_kind
 from sfumato.tables.schema import Schema
 
 _PAPER = 0.3  # the share of the mean in Chanyaswad et al.
@@ -53,7 +53,8 @@ class Synthetic(Recipe):
     dimension    : how many numbers a synthetic row has, at most the number of encoded columns beside the label; left
                    out, what ``stages`` says of public facts, among them ``expected_rows``: how many records
                    the owner publicly expects, which has no part in anything else.
-    label, kind  : a column to predict: a number (``values``), or a class (``classes``) with a Gaussian of its own.
+    label, kind  : a column to predict: a number (``values``), or a class (``classes``) with a Gaussian of its own; left
+                   out, classes where the column is a category, an ordinal or a flag.
     split        : the shares of the budget that mean and second moment get: of epsilon with Laplace noise, of
                    (sensitivity over scale)^2 with Gaussian noise. ``best`` minimises the predicted error
                    (``best_share``); ``paper`` is (0.3, 0.7).
@@ -71,7 +72,7 @@ class Synthetic(Recipe):
 
     dimension: int | None = None
     label: str | None = None
-    kind: Kind = "values"
+    kind: Kind | None = None
     noise: Noise = "laplace"
     split: Literal["best", "paper"] | tuple[float, float] = "best"
     counts: Counts = "private"
@@ -87,7 +88,7 @@ class Synthetic(Recipe):
         given = {"dimension": self.dimension, "rows": self.rows, "expected_rows": self.expected_rows}
         check.whole(1, **{name: value for name, value in given.items() if value is not None})
         check.one_of(("laplace", "gaussian"), noise=self.noise)
-        check.one_of(("values", "classes"), kind=self.kind)
+        check.one_of(("values", "classes"), kind=self.kind or "values")
         check.one_of(("private", "public"), counts=self.counts)
         check.one_of(("best", "private", "public"), centring=self.centring)
         check.one_of(("twice", "once", "never"), normalise=self.normalised)
@@ -145,6 +146,8 @@ class Synthetic(Recipe):
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
         """Draw the projection and compute what one unit can move, before any data is read."""
+        if self.kind is None:
+            return replace(self, kind=usual_kind(schema, self.label)).prepare(schema, guarantee)
         _check_possible(self, guarantee)
         labelled = Labelled.of(schema, self.label, self.kind)
         frame = Frame.of(labelled.others, self.normalised, self.about)
