@@ -112,8 +112,8 @@ def _all_items() -> Context:
 
 def _not_normalised(frame: Frame, block: np.ndarray) -> np.ndarray:
     """Rows that are clipped to their bounds, and then taken to lie within the ball, each column by itself."""
-    inside = np.fmin(np.fmax(block, frame.low[:, None]), frame.high[:, None]) - frame.middle[:, None]
-    furthest = np.maximum(np.abs(frame.low - frame.middle), np.abs(frame.high - frame.middle))
+    inside = np.fmin(np.fmax(block, frame.low[:, None]), frame.high[:, None]) - frame.origin[:, None]
+    furthest = np.maximum(np.abs(frame.low - frame.origin), np.abs(frame.high - frame.origin))
     return np.rint(inside / furthest[:, None] * frame.one)
 
 

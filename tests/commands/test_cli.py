@@ -24,6 +24,8 @@ from sfumato.releases.release import load
 from sfumato.tables.schema import Schema
 
 SCHEMA = """
+scale = "raw"
+
 [[columns]]
 name = "age"
 kind = "real"

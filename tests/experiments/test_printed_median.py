@@ -17,7 +17,7 @@ from sfumato.randomness.secret import Secret
 from sfumato.tables.columns import Category, Flag
 from sfumato.tables.schema import Schema
 
-DOMAIN = Domain.of(Schema((Flag("a"), Flag("b"), Category("c", ("x", "y"), "x"))))
+DOMAIN = Domain.of(Schema((Flag("a"), Flag("b"), Category("c", ("x", "y"), "x")), scale="raw"))
 COUNTS = np.array([400, 90, 10, 0, 200, 250, 0, 50])
 SLACK = Guarantee(epsilon=1.0, delta=1e-6)
 

@@ -317,8 +317,8 @@ def test_manifests_that_are_none_are_refused(folder, text):
 
 
 def test_another_version_is_refused(folder):
-    reseal(folder, version=2)
-    with pytest.raises(ReleaseError, match="version 2"):
+    reseal(folder, version=3)
+    with pytest.raises(ReleaseError, match="version 3"):
         load(folder)
 
 

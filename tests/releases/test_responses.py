@@ -35,8 +35,7 @@ PEOPLE = Schema(
         Flag("smoker", weight=2.0),
         Category("city", ["Bern", "Basel", "Biel"]),
         Category("room", [1, 2, 30], missing=2, weight=0.5),
-    ],
-    scale="raw",
+    ]
 )
 
 

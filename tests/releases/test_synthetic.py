@@ -243,7 +243,7 @@ def test_a_release_whose_numbers_do_not_fit_is_refused():
 
 def test_a_number_is_predicted_from_synthetic_rows():
     rng = np.random.default_rng(11)
-    schema = Schema([*(Real(f"x{i}", -1, 1) for i in range(5)), Real("y", -20, 40)])
+    schema = Schema([*(Real(f"x{i}", -1, 1) for i in range(5)), Real("y", -20, 40)], scale="raw")
     x = rng.uniform(-1, 1, (8000, 5))
     data = np.column_stack([x, 10 + 8 * x[:, 0] / np.linalg.norm(x, axis=1) + rng.normal(0, 0.5, 8000)])
     train, test = data[:6000], data[6000:]

@@ -214,21 +214,10 @@ def _add_synthetic(parser: argparse.ArgumentParser) -> None:
         "is public).",
     )
     parser.add_argument("--label", metavar="COLUMN", help="Column to keep as the label.")
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--classes",
-        dest="label_kind",
-        action="store_const",
-        const="classes",
-        help="Fit one model for each value of the label (default for a category, an ordinal and a flag).",
-    )
-    kind.add_argument(
-        "--values",
-        dest="label_kind",
-        action="store_const",
-        const="values",
-        help="Predict the label as a number (default for others).",
-    )
+    kind, kept = parser.add_mutually_exclusive_group(), {"dest": "label_kind", "action": "store_const"}
+    usual = "default for a category, an ordinal and a flag"
+    kind.add_argument("--classes", const="classes", help=f"Fit a model for each value of the label ({usual}).", **kept)
+    kind.add_argument("--values", const="values", help="Predict the label as a number (default for others).", **kept)
     parser.add_argument(
         "--rows", type=int, metavar="N", help="Number of synthetic records (default: the number of records)."
     )
@@ -237,8 +226,7 @@ def _add_synthetic(parser: argparse.ArgumentParser) -> None:
         "--centring",
         choices=("best", "private", "public"),
         default="best",
-        help="Centre of the model: a private mean, or the bounds, which are public and need one pass "
-        "(default best: private with classes, else public).",
+        help="Centre of the model: a private mean, or the public bounds (default best: private with classes).",
     )
     add_neighbours(add_guarantee(parser))
 
