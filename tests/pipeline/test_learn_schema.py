@@ -1,6 +1,7 @@
 """Learned schemas: the same in every form of a table, charged before a row is read, and never stopped by a cell."""
 
 import datetime as dt
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,11 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SchemaError
 from sfumato.ledger.ledger import Ledger
+from sfumato.mechanisms.schema_learning.recipe import SchemaLearning
 from sfumato.pipeline.learn_schema import Description, PlannedSchema, learn_schema
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
+from sfumato.tables.learned import Learned
 from sfumato.tables.schema import Schema
 
 N = 3000
@@ -252,3 +255,51 @@ def test_the_plan_states_thresholds_before_a_row_is_read():
     for seed in range(5):
         schema = PlannedSchema.of(frame, Description(), guarantee, None).run(Secret.for_testing(seed))
         assert listed(next(c for c in schema.columns if c.name == "city")) == ("often",)
+
+
+# ---- which releases a learned schema admits -------------------------------------------------------------------------
+
+WHOLE = Guarantee(epsilon=0.5, delta=1e-6)
+
+
+def test_another_schema_of_a_learned_source_is_admitted_only_if_it_was_learned_there(tmp_path):
+    budget, frame = ledger(tmp_path), people().drop(columns=["name"])
+    learned = learn_schema(frame, epsilon=1.0, delta=1e-6, ledger=budget)
+    by_hand = replace(learned, learned=None)
+    elsewhere = replace(learned, learned=replace(learned.learned, ledger={"dataset": "people", "entry": 77}))
+    for schema in (by_hand, elsewhere):
+        with pytest.raises(LedgerError, match="ledger admit"):
+            sf.release(frame, schema=schema, mechanism=sf.Synthetic(), guarantee=WHOLE, ledger=budget)
+    rounder = replace(learned, columns=tuple(c for c in learned.columns if c.kind != "category"))
+    for schema in (learned, rounder):
+        sf.release(frame, schema=schema, mechanism=sf.Synthetic(), guarantee=WHOLE, ledger=budget)
+
+
+def test_an_attempt_that_was_voided_admits_nothing(tmp_path, monkeypatch):
+    budget, frame = ledger(tmp_path), people().drop(columns=["name"])
+
+    def fail(*_):
+        raise RuntimeError("before anything is drawn")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SchemaLearning, "run", fail)
+        with pytest.raises(RuntimeError):
+            learn_schema(frame, epsilon=1.0, delta=1e-6, ledger=budget)
+    (tried,) = budget.dataset("people").releases
+    assert tried.state == "void"
+    claimed = Learned(epsilon=1.0, delta=1e-6, ledger={"dataset": "people", "entry": tried.number})
+    schema = replace(learn_schema(frame, epsilon=1.0, delta=1e-6), learned=claimed)
+    with pytest.raises(LedgerError, match="ledger admit"):
+        sf.release(frame, schema=schema, mechanism=sf.Synthetic(), guarantee=WHOLE, ledger=budget)
+
+
+def test_learning_under_a_cap_with_a_radius_leaves_the_units_to_the_first_release(tmp_path):
+    budget, frame = Ledger.create(tmp_path / "balls.db"), people().drop(columns=["name"])
+    ball = Guarantee(epsilon=5.0, delta=1e-5, change=sf.Change.l2(1.0))
+    budget.add_dataset("people", sf.Cap(ball))
+    schema = learn_schema(frame, epsilon=1.0, delta=1e-6, ledger=budget)
+    sf.release(frame, schema=schema, mechanism=sf.Synthetic(), guarantee=WHOLE, ledger=budget)
+    other = replace(schema, columns=schema.columns[:-1])
+    with pytest.raises(LedgerError, match="radius"):
+        sf.release(frame, schema=other, mechanism=sf.Synthetic(), guarantee=WHOLE, ledger=budget)
+    learn_schema(frame, epsilon=0.1, delta=1e-7, ledger=budget)

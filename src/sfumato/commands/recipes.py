@@ -214,7 +214,8 @@ def _add_synthetic(parser: argparse.ArgumentParser) -> None:
         "is public).",
     )
     parser.add_argument("--label", metavar="COLUMN", help="Column to keep as the label.")
-    kind, kept = parser.add_mutually_exclusive_group(), {"dest": "label_kind", "action": "store_const"}
+    kind = parser.add_mutually_exclusive_group()
+    kept: dict[str, Any] = {"dest": "label_kind", "action": "store_const"}
     usual = "default for a category, an ordinal and a flag"
     kind.add_argument("--classes", const="classes", help=f"Fit a model for each value of the label ({usual}).", **kept)
     kind.add_argument("--values", const="values", help="Predict the label as a number (default for others).", **kept)

@@ -4,6 +4,7 @@ A price is computed first; the entry is written in a transaction that excludes a
 the price rests on has changed.
 """
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _SPENDING = ("dataset", "cap", "reserve", "void")
 _ATTEMPTS = 1000
 LEARNING = "a schema that is learned"  # stands for the schema of a request that learns one
+LEARNER = "SchemaLearning"  # the mechanism of such a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,8 @@ class Account:
             "schema": self.journal.fingerprint("schema", request.schema),
             "source": self.journal.fingerprint("source", request.source),
         }
-        check_units(dataset, made["schema"])
-        if dataset.sources and not self._admitted(dataset, made["schema"], made["source"]):
+        check_units(dataset, made["schema"], self.journal.fingerprint("schema", LEARNING))
+        if dataset.sources and not self._admitted(dataset, request.schema, made):
             raise LedgerError(
                 f"dataset {self.name!r} has releases of another file or schema: assign these data to it with "
                 "`sfumato ledger admit` (Ledger.admit), or add another dataset"
@@ -140,14 +142,18 @@ class Account:
             )
         return made
 
-    def _admitted(self, dataset: Dataset, schema: str, source: str) -> bool:
-        """Whether an account's dataset has this source under this schema, or one of the two is still to be learned.
+    def _admitted(self, dataset: Dataset, schema: str, made: dict[str, str]) -> bool:
+        """Whether an account's dataset has this source under this schema, or learned the schema from this source.
 
-        A schema that is learned is charged before it is known, so the release that uses it comes with another.
+        A schema that is learned is charged before it is known, so the release that uses it comes with another, which
+        says by which entry it was learned.
         """
         learning = self.journal.fingerprint("schema", LEARNING)
-        known = {first for first, second in dataset.sources if second == source}
-        return schema in known or learning in known or (schema == learning and bool(known))
+        known = {first for first, second in dataset.sources if second == made["source"]}
+        if made["schema"] == learning:
+            return bool(known)
+        drawn = {s.number for s in dataset.releases if s.mechanism == LEARNER and s.state in ("drawn", "committed")}
+        return made["schema"] in known or (learning in known and _learned_by(schema, dataset.name) in drawn)
 
     def _refusal(self, dataset: Dataset, request: Request, quotes: list[Quote]) -> BudgetError:
         wanted, left = request.guarantee.epsilon, self._room(dataset, request)
@@ -228,11 +234,21 @@ def _total_json(total: TotalEpsilon) -> dict[str, Any]:
     return {"epsilon": None if total.epsilon == math.inf else total.epsilon, "bound": total.bound}
 
 
-def check_units(dataset: Dataset, schema: str) -> None:
-    """Refuse to charge another schema to a cap with a radius, which is in weighted units of its schema alone."""
+def _learned_by(schema: str, name: str) -> int | None:
+    """The entry of an account's dataset by which a schema says that it was learned."""
+    fields = json.loads(schema) if schema.startswith("{") else {}
+    said = fields.get("learned", {}).get("ledger") or {}
+    return said.get("entry") if said.get("dataset") == name else None
+
+
+def check_units(dataset: Dataset, schema: str, learning: str) -> None:
+    """Refuse to charge another schema to a cap with a radius, which is in weighted units of its schema alone.
+
+    ``learning`` is the fingerprint of a schema that is still to be learned: it has no units.
+    """
     balls = any(cap.guarantee.allowed_change.radius is not None for cap in dataset.caps)
-    known = {first for first, _ in dataset.sources}
-    if balls and known and schema not in known:
+    known = {first for first, _ in dataset.sources} - {learning}
+    if balls and known and schema not in known | {learning}:
         raise LedgerError(
             f"the cap of {dataset.name!r} has a radius in the units of the schema it was first used with: "
             "another schema needs a dataset of its own"

@@ -18,7 +18,7 @@ from sfumato.errors import LedgerError
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.reader import digest
-from sfumato.ledger.account import Account, check_units
+from sfumato.ledger.account import LEARNING, Account, check_units
 from sfumato.ledger.reservation import mark
 from sfumato.ledger.state import Dataset, Spent, protects, read_dataset
 from sfumato.privacy.composition import COMPOSITIONS, Composition
@@ -122,7 +122,7 @@ class Ledger:
 
         def known(entries: list["Entry"]) -> None:
             dataset = read_dataset(name, entries, self.journal.name)
-            check_units(dataset, fingerprints["schema"])
+            check_units(dataset, fingerprints["schema"], self.journal.fingerprint("schema", LEARNING))
 
         self.journal.append(name, "admit", fingerprints, known)
 

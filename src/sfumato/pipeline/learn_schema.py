@@ -16,7 +16,7 @@ from sfumato.fileformat.manifest import RANDOMNESS, Facts
 from sfumato.fileformat.reader import digest
 from sfumato.files.open_table import open_table
 from sfumato.files.source import Source, part_of
-from sfumato.ledger.account import LEARNING, Account
+from sfumato.ledger.account import LEARNER, LEARNING, Account
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Request
@@ -165,7 +165,7 @@ class PlannedSchema:
         """What the ledger is told, to charge a schema that is learned."""
         mechanism, level = self.calibrated.mechanism, self.calibrated.level
         return Request(
-            "SchemaLearning",
+            LEARNER,
             self.calibrated.guarantee,
             mechanism.loss(level),
             lambda times: mechanism.loss(level * times),
