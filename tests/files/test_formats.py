@@ -10,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
@@ -26,6 +27,7 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release, source_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
+from sfumato.studio.folder import Folder
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 
@@ -450,3 +452,21 @@ def test_any_bytes_are_read_or_refused_in_one_line_without_a_cell(folder, conten
         except SfumatoError as error:
             if "the table has no column" not in str(error):  # names are public, of headers that are none as well
                 assert_harmless(error)
+
+
+def test_the_studio_lists_and_opens_every_format(tmp_path):
+    table = pa.table({"a": [1.0, 2.0], "b": ["x", "y"]})
+    pv.write_csv(table, tmp_path / "plain.csv")
+    text = (tmp_path / "plain.csv").read_bytes()
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "tabs.tsv").write_bytes(text.replace(b",", b"\t"))
+    pq.write_table(table, tmp_path / "p.parquet")
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as file:
+        file.write_table(table)
+    folder = Folder.of(tmp_path, tmp_path)
+    names = [item.name for item in folder.tables()]
+    assert names == ["a.arrow", "p.parquet", "packed.csv.gz", "plain.csv", "tabs.tsv"]
+    assert all(open_table(folder.table(name)).schema.names == ["a", "b"] for name in names)
+    (tmp_path / "wide.tsv.gz").write_bytes(gzip.compress(b"\t".join(b"c%d" % i for i in range(10_001)) + b"\n"))
+    with pytest.raises(SchemaError, match="more than 10,000 columns"):
+        folder.table("wide.tsv.gz")

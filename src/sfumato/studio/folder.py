@@ -16,9 +16,11 @@ from pathlib import Path
 
 from sfumato import untrusted
 from sfumato.errors import SchemaError, SfumatoError
+from sfumato.files.content import CODECS, Content
 from sfumato.tables.schema import Schema
 
-TABLES = (".csv", ".parquet")
+_TEXTS = tuple(text + packed for text in (".csv", ".tsv") for packed in ("", *CODECS))
+TABLES = (*_TEXTS, ".parquet", ".arrow", ".feather", ".ipc", ".xlsx")
 LARGEST_SCHEMA, LARGEST_MANIFEST = 4 << 20, 16 << 20  # bytes
 MOST_COLUMNS = 10_000  # of a CSV file: each takes several kB while it is opened, however short the rows are
 _HEADER = 1 << 23  # bytes in which a header ends
@@ -72,7 +74,7 @@ class Folder:
         path = _inside(self.data, name)
         if not path.is_file() or not _is_table(name):
             raise NotHereError("there is no such table in the folder")
-        if path.suffix.lower() == ".csv" and not _narrow(path):
+        if name.lower().endswith(_TEXTS) and not _narrow(path):
             raise SchemaError(f"{name} has more than {MOST_COLUMNS:,} columns: too many here, use the command line")
         return path
 
@@ -194,15 +196,16 @@ def _not_ordinary(largest: int) -> NotHereError:
 
 
 def _is_table(name: str) -> bool:
-    return Path(name).suffix.lower() in TABLES
+    return name.lower().endswith(TABLES)
 
 
 def _narrow(path: Path) -> bool:
     """Whether the header of a CSV file in the folder has a number of columns that can be opened."""
-    with path.open(encoding="latin-1", newline="") as file:
-        head = io.StringIO(file.read(_HEADER), newline="")
+    start = Content.of(path).unpacked(CODECS.get(path.suffix.lower())).start(_HEADER)
+    separator = "\t" if ".tsv" in path.name.lower()[-8:] else ","
+    head = csv.reader(io.StringIO(start.decode("latin-1"), newline=""), delimiter=separator)
     try:
-        return len(next((names for names in csv.reader(head) if names), ())) <= MOST_COLUMNS
+        return len(next((names for names in head if names), ())) <= MOST_COLUMNS
     except csv.Error:  # a name without an end
         return False
 
