@@ -235,3 +235,9 @@ def test_a_table_that_does_not_fit_is_refused_with_every_problem():
 def test_public_names():
     assert sfumato.Schema is Schema
     assert isinstance(Schema.from_pandas(pd.DataFrame({"a": [1]})), sfumato.Draft)
+
+
+def test_a_draft_is_refused_with_what_to_do():
+    frame = pd.DataFrame({"a": [1, 2]})
+    with pytest.raises(SchemaError, match=r"draft\.fill"):
+        settled(frame, Schema.from_pandas(frame))

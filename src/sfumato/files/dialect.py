@@ -57,7 +57,7 @@ class Dialect:
                 f"{content.name}: the header is not {self.encoding or 'UTF-8'} text: name the encoding of the file, "
                 f"such as {_advice('encoding', 'cp1252')}"
             )
-        if self.separator is None:
+        if self.separator is None or (self.separator != "," and self.separator not in header):
             _check_separator(content.name, header, separator)
         return text, self.separator or separator
 
@@ -117,7 +117,7 @@ def _check_separator(name: str, header: str, separator: str) -> None:
     if len(names) == 1 and header.count(other):
         raise SchemaError(
             f"{name}: the header looks separated by {_shown(other)}, not {_shown(separator)}: use "
-            f"{_advice('separator', other)}, or --separator {_shown(separator)} if there is one column"
+            f"{_advice('separator', other)}, or --separator ',' if there is one column"
         )
 
 

@@ -20,15 +20,18 @@ from sfumato.tables import cells, lists, patterns
 from sfumato.tables.columns import Category, DataColumn, Flag, Ordinal, Real, Set, Vector, source_names
 from sfumato.tables.encoding import bounds_of
 from sfumato.tables.schema import Schema
+from sfumato.tables.schema_draft import Draft
 
 Problem = Literal["missing", "unreadable", "below low", "above high", "unlisted"]
 
 
-def settled(data: Any, schema: Schema) -> tuple[Any, Schema]:
+def settled(data: Any, schema: Schema | Draft) -> tuple[Any, Schema]:
     """Data and schema as they go together: patterns in the schema are settled by the names of the table's columns.
 
     Without patterns both are returned as they are; with them the data as a Source. Only names are looked at.
     """
+    if isinstance(schema, Draft):
+        raise SchemaError("this is the draft of a schema: fill in its bounds and values with draft.fill(...) first")
     if not schema.open_patterns:
         return data, schema
     table = open_table(data)

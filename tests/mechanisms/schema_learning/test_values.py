@@ -64,6 +64,9 @@ def test_a_column_is_what_most_of_its_cells_are(counts, guess):
 
 def test_a_column_lacks_what_it_cannot_read():
     assert kinds(whole=900, missing=100).lacks("integer")
+    few = kinds(whole=900, missing=40)
+    assert NoisyKinds(few.counts, 10.0).lacks("integer")  # clear by itself, if not beside the noise of other kinds
+    assert not NoisyKinds(few.counts, 12.0).lacks("integer")
     assert kinds(whole=900, text=100).lacks("real")
     assert not kinds(whole=900, missing=20).lacks("integer")
     assert not kinds(yes_no=900, whole=100).lacks("flag")

@@ -56,7 +56,8 @@ class NoisyKinds:
         read = _OF["date"] if guess in ("date", "datetime") else _OF["number"]
         if guess == "flag":
             read = (*read, CellKind.YES_NO)
-        return self.seen(*(kind for kind in CellKind if kind not in read and kind is not CellKind.MOMENT))
+        others = [kind for kind in CellKind if kind not in read and kind is not CellKind.MOMENT]
+        return self.seen(*others) or any(map(self.seen, others))
 
 
 def is_flag(guess: Guess, bounds: Bounds) -> bool:
