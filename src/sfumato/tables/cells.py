@@ -194,20 +194,20 @@ def as_text(array: Any) -> Any:
 
 
 def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
-    """Cells in an Arrow type that keeps what cells of all these types mean: doubles, or texts if one is of texts.
+    """Cells in an Arrow type that keeps what cells of all these types mean: doubles, timestamps, or else texts.
 
-    Beside dates, which are timestamps then, a number is nothing.
+    Numbers and dates have no type in common but texts, in which each of them still is what it was.
     """
-    texts = any(is_text(kind) or types.is_fixed_size_binary(kind) for kind in kinds)
-    moments = any(map(dates.is_moment, kinds))
+    numbers, moments = any(map(_is_count, kinds)), any(map(dates.is_moment, kinds))
+    texts = (numbers and moments) or any(is_text(kind) or types.is_fixed_size_binary(kind) for kind in kinds)
+    if types.is_null(array.type):
+        return pa.nulls(len(array), pa.large_binary() if texts else dates.STAMP if moments else pa.float64())
     if dates.is_moment(array.type):
         return dates.written_out(dates.stamps(array)) if texts else dates.stamps(array)
-    if types.is_null(array.type) or (moments and not texts):
-        return pa.nulls(len(array), pa.large_binary() if texts else dates.STAMP if moments else pa.float64())
     if not texts:
         return pa.array(_real_from_numbers(array, Real("number", 0.0, 1.0)).astype(float), from_pandas=True)
     if _is_count(array.type):
-        return pa.array([None if x is None else number_text(x) for x in array.to_pylist()]).cast(pa.large_binary())
+        return pa.array([None if x is None else number_text(x) for x in array.to_pylist()], pa.large_binary())
     return array.cast(pa.large_binary())
 
 

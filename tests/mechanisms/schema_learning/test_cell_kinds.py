@@ -9,8 +9,19 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import SchemaError
-from sfumato.mechanisms.schema_learning.cell_kinds import CellKind, scalar_tally, set_tally, shape_of, vector_tally
+from sfumato.files.source import reblock
+from sfumato.mechanisms.schema_learning.cell_kinds import (
+    CellKind,
+    Tally,
+    parts,
+    scalar_tally,
+    set_tally,
+    shape_of,
+    vector_tally,
+)
 from sfumato.mechanisms.schema_learning.magnitudes import PARTS, Cells, even, octaves, part_edges, parts_of
+
+at = dt.datetime.fromisoformat
 
 WORDS = [
     (None, CellKind.MISSING), ("", CellKind.MISSING), ("  ", CellKind.MISSING),
@@ -60,6 +71,34 @@ def test_dates_count_the_same_in_every_type():
     for other in (moments, written, pandas):
         assert other.kinds.tolist() == seen.kinds.tolist()
         assert np.array_equal(other.others, seen.others)
+
+
+def same(tally, *others):
+    """Whether a tally is the sum of others."""
+    total = Tally.empty()
+    for other in others:
+        total.add(other)
+    pairs = [(parts(tally.numbers), parts(total.numbers)), (parts(tally.others), parts(total.others))]
+    return tally.kinds.tolist() == total.kinds.tolist() and all(np.array_equal(a, b) for a, b in pairs)
+
+
+FILES = {
+    "nothing": pa.nulls(2),
+    "whole numbers": pa.array([5, None, 2**53 + 1]),
+    "numbers": pa.array([2.5, float("nan"), 7.0]),
+    "truths": pa.array([True, None]),
+    "texts": pa.array(["word", "7", "2020-01-01", None]),
+    "days": pa.array([dt.date(2020, 1, 1), None]),
+    "moments": pa.array([at("2020-01-01T10:00:00"), at("2020-01-01"), None]),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.combinations(FILES, 2)])
+def test_files_of_a_folder_count_alike_whether_a_block_spans_them_or_not(one, other):
+    """A cell of one file, which may decide the type of that file, changes no kind of a cell of another."""
+    pieces = [FILES[one], FILES[other]]
+    (joined,) = reblock([pa.record_batch({"x": piece}) for piece in pieces], 100)
+    assert same(scalar_tally(joined["x"]), *map(scalar_tally, pieces))
 
 
 def test_a_vector_counts_once_by_its_least_and_once_by_its_largest():
