@@ -1,14 +1,14 @@
 """Cells that are dates or points in time, read as steps since the low bound of their column. No cell raises an error.
 
 A cell is a date or timestamp of Arrow, or a text in the form of ISO 8601: 2020-12-31, with a time after T or a space
-(10:30, 10:30:00, 10:30:00.25), with a zone (Z, +02:00) or without. A time with a zone is brought to UTC. Parts of a
-microsecond are cut off: one such cell makes many programs write all others with nine digits. A year beyond those that
-Python's dates have is before, or after, all bounds.
+(10:30, 10:30:00, 10:30:00.25), with a zone (Z, +02:00, of old also +00:53:28) or without. A time with a zone is brought
+to UTC. Parts of a microsecond are cut off: one such cell makes many programs write all others with nine digits. A year
+beyond those that Python's dates have is before, or after, all bounds.
 """
 
 import math
 import re
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,13 @@ from sfumato.tables.columns import Date
 
 _DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _TIME = r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?"
-_ZONE = r"(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)"
+_ZONE = r"(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d|:[0-5]\d:[0-5]\d))"
 _FORM = f"^{_DAY}({_TIME}{_ZONE}?)?$"
-_BEYOND = rf"^([+-]?\d{{5,9}}|-\d{{4}})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])({_TIME}{_ZONE}?)?$"
+_BEYOND = rf"^([+-]?\d{{5,9}}|-\d{{4}}|0000)-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])({_TIME}{_ZONE}?)?$"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - times without a zone stand for themselves
 STAMP = pa.timestamp("us")
+LIKE_ONE = r"^[+-]?\d{4,9}-\d\d-"  # every text that is read as a date begins so
 _FARTHEST = 1 << 62  # microseconds, beyond all dates
 
 
@@ -58,11 +59,19 @@ def stamps(array: Any) -> Any:
 
 
 def written_out(moments: Any) -> Any:
-    """What ``stamps`` gives, written out as texts of the same meaning: the farthest years are those of dates."""
-    ends = _since_epoch(date.min), _since_epoch(date.max) + 86_400 * 10**6 - 1
-    points = np.clip(moments.cast(pa.int64()).fill_null(0).to_numpy(), *ends).astype("datetime64[us]")
+    """What ``stamps`` gives, written out as texts of the same meaning."""
+    points, places = np.unique(moments.cast(pa.int64()).fill_null(0).to_numpy(), return_inverse=True)
+    texts = np.array([_text(point) for point in points.tolist()], object)[places]
     nothing = moments.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(np.datetime_as_string(points).astype(object), pa.string(), mask=nothing).cast(pa.large_binary())
+    return pa.array(texts, pa.string(), mask=nothing).cast(pa.large_binary())
+
+
+def _text(microseconds: int) -> str:
+    """A point in time as text: only its day at midnight, and any other year for those that dates do not have."""
+    if not FIRST <= microseconds < BEHIND:
+        return "-0001-12-31" if microseconds < FIRST else "10000-01-01"
+    point = _EPOCH + timedelta(microseconds=microseconds)
+    return str(point if point.time() != time() else point.date())
 
 
 def from_text(text: Any, column: Any) -> Floats:
@@ -102,19 +111,23 @@ def _since_epoch(moment: date) -> int:
     return (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
 
 
+FIRST, BEHIND = _since_epoch(date.min), _since_epoch(date.max) + 86_400 * 10**6  # of the years that dates have
+
+
 def _microseconds(word: bytes | None) -> int | None:
     """Microseconds since 1970 of a written date, None for any other text."""
     if word is None or len(word) > 48:
         return None
+    if re.match(_BEYOND.encode(), word):
+        return -_FARTHEST if word.startswith((b"-", b"0000-")) else _FARTHEST
     if not re.match(_FORM.encode(), word):
-        far = -_FARTHEST if word.startswith(b"-") else _FARTHEST
-        return far if re.match(_BEYOND.encode(), word) else None
+        return None
     try:
         point = datetime.fromisoformat(word.decode())
     except ValueError:
         return None
     offset = point.utcoffset()  # by arithmetic of whole numbers: UTC may lie outside of the years that dates have
-    ahead = 0 if offset is None else round(offset.total_seconds()) * 10**6
+    ahead = 0 if offset is None else offset // timedelta(microseconds=1)
     return _since_epoch(point.replace(tzinfo=None)) - ahead
 
 

@@ -20,10 +20,13 @@ from sfumato.mechanisms.schema_learning.cell_kinds import (
     vector_tally,
 )
 from sfumato.mechanisms.schema_learning.magnitudes import PARTS, Cells, even, octaves, part_edges, parts_of
+from sfumato.tables import dates
 
 at = dt.datetime.fromisoformat
 
 WORDS = [
+    ("12020-01-01", CellKind.DATE), ("-0044-03-15 10:00", CellKind.DATE), ("0000-05-05", CellKind.DATE),
+    ("1850-01-01 00:53:28+00:53:28", CellKind.DATE), ("1850-01-01T00:00:00+00:53:28", CellKind.MOMENT),
     (None, CellKind.MISSING), ("", CellKind.MISSING), ("  ", CellKind.MISSING),
     ("5", CellKind.WHOLE), (" 5.0 ", CellKind.WHOLE), ("-3", CellKind.WHOLE), ("TRUE", CellKind.WHOLE),
     ("2.5", CellKind.FRACTION), ("1e300", CellKind.FRACTION), ("inf", CellKind.FRACTION),
@@ -71,6 +74,19 @@ def test_dates_count_the_same_in_every_type():
     for other in (moments, written, pandas):
         assert other.kinds.tolist() == seen.kinds.tolist()
         assert np.array_equal(other.others, seen.others)
+
+
+FAR = [np.datetime64(t, "s") for t in ("12020-01-01", "2020-01-01", "12020-05-01T10:00", "0000-03-01", "-4400-03-15")]
+ZONED = pd.Series(pd.to_datetime(["1850-01-01 00:00", "2020-07-01 10:00"])).dt.tz_localize("Europe/Berlin")
+
+
+@pytest.mark.parametrize("typed", [pd.Series(np.array(FAR)), ZONED], ids=["far", "zoned"])
+def test_odd_dates_count_the_same_as_timestamps_and_as_texts(typed):
+    seen = scalar_tally(pa.array(typed, from_pandas=True))
+    assert seen.kinds[CellKind.DATE] + seen.kinds[CellKind.MOMENT] == len(typed)
+    assert same(scalar_tally(pa.array([str(cell) for cell in typed])), seen)
+    stamps = dates.stamps(pa.array(typed, from_pandas=True))
+    assert same(scalar_tally(dates.written_out(stamps)), seen)
 
 
 def same(tally, *others):

@@ -30,7 +30,6 @@ _NUMBER = Real("number", 0.0, 1.0)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - times without a zone stand for themselves
 _MOMENT = Date("moment", _EPOCH, _EPOCH.replace(year=1971))
 _DAY = 86_400.0
-_LIKE_A_DATE = r"^\s*\d{4}-\d\d-"
 _EXACT = 2.0**53
 
 
@@ -185,6 +184,9 @@ def _of_moments(array: Any) -> Tally:
 
 
 def _with_days(tally: Tally, seconds: Floats, times: Integers) -> Tally:
+    """Count points in time by their days. All beyond the years that dates have are one day before them or after."""
+    first, behind = dates.FIRST / 10**6, dates.BEHIND / 10**6
+    seconds = np.where(seconds < first, first - _DAY, np.minimum(seconds, behind))
     midnight = seconds % _DAY == 0
     tally.kinds[CellKind.DATE] += int(times[midnight].sum())
     tally.kinds[CellKind.MOMENT] += int(times[~midnight].sum())
@@ -208,7 +210,7 @@ def _of_texts(words: Any, times: Integers) -> Tally:
         return tally
     texts, left = trimmed.take(pa.array(rest)), times[rest]
     answers = compute.match_substring_regex(texts, "^(?i:yes|no)$").to_numpy(zero_copy_only=False)
-    dated = compute.match_substring_regex(texts, _LIKE_A_DATE).to_numpy(zero_copy_only=False)
+    dated = compute.match_substring_regex(texts, dates.LIKE_ONE).to_numpy(zero_copy_only=False)
     seconds = np.full(len(left), np.nan)
     seconds[dated] = cells.read(texts.filter(pa.array(dated)), _MOMENT).astype(np.float64)
     known = ~np.isnan(seconds)
