@@ -365,7 +365,7 @@ def test_cells_of_a_workbook_keep_their_meaning(tmp_path):
     path.write_bytes(workbook(rows))
     (block,) = open_table(path).blocks(["day", "time", "n", "x", "flag", "text"], 10)
     assert [column.to_pylist() for column in block.columns] == [
-        ["2020-01-31 00:00:00", None, "1999-12-31 00:00:00", "never"],
+        ["2020-01-31", None, "1999-12-31", "never"],
         ["2020-01-31 12:30:00", None, "1999-01-01 01:00:00", "7"],
         ["1", None, "3", "odd"],
         ["0.5", None, "-2e+300", "1.5"],

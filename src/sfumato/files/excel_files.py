@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from sfumato.errors import MissingDependency, SchemaError
 from sfumato.files.content import Content
-from sfumato.files.in_memory import as_texts
 from sfumato.files.source import Batches, attempt
+from sfumato.tables.cells import as_texts
 from sfumato.tables.patterns import positions
 
 Row: TypeAlias = tuple[Any, ...]

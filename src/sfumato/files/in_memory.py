@@ -70,31 +70,11 @@ def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
     if series.dtype == object and kind in (_NUMBERS, _ITEMS):
         return pa.array([_list(cell, kind) for cell in series.tolist()], kind)
     if kind is None or kind == _PYTHON_TEXTS:
-        return as_texts(series.tolist())
+        return cells.as_texts(series.tolist())
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
         return pa.array(series.to_numpy().astype(series.dtype.newbyteorder("="), copy=False))
     column = pa.array(series, from_pandas=True)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def as_texts(values: list[Any]) -> pa.Array:
-    """Cells of a source's object column as text, each by itself: no odd cell changes how another is read."""
-    return pa.array([_text(value) for value in values], pa.large_string())
-
-
-def _text(cell: Any) -> str | None:
-    """A cell of a source's object column as text, None if there is nothing in it. Never raises."""
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-        return None
-    if isinstance(cell, (bytes, bytearray, memoryview)):
-        return bytes(cell).decode(errors="replace")
-    try:
-        if isinstance(cell, cells.NUMBERS):
-            return cells.number_text(cell)
-        text = str.__str__(cell) if isinstance(cell, str) else str(cell)
-    except Exception:  # noqa: BLE001 - an object of somebody's making; its failure must not become ours
-        return None
-    return text.encode(errors="replace").decode()
 
 
 def _list(cell: Any, kind: pa.DataType) -> list[Any] | None:
@@ -102,7 +82,7 @@ def _list(cell: Any, kind: pa.DataType) -> list[Any] | None:
     if not isinstance(cell, (list, tuple, set, frozenset, np.ndarray)):
         return None
     if kind == _ITEMS:
-        return [_text(item) for item in cell]
+        return [cells.text_of(item) for item in cell]
     try:
         whole = np.asarray(cell, float)
         return whole.tolist() if whole.ndim == 1 else None
@@ -173,7 +153,7 @@ def _gathered(arrays: list[pa.Array], sizes: Sequence[int]) -> list[pa.Array]:
 def _columns_of(block: Any, places: Sequence[int]) -> list[pa.Array]:
     """Columns of a block of a NumPy or SciPy source as Arrow arrays, transposed once."""
     if block.dtype.kind not in "biuf" or block.dtype.itemsize > 8:
-        return [as_texts(block[:, p].tolist()) for p in places]  # a masked cell becomes None
+        return [cells.as_texts(block[:, p].tolist()) for p in places]  # a masked cell becomes None
     values = np.ascontiguousarray(np.ma.getdata(block).T, block.dtype.newbyteorder("="))
     masks = np.ascontiguousarray(np.ma.getmaskarray(block).T) if isinstance(block, np.ma.MaskedArray) else None
     return [cells.arrow(values[p]) if masks is None else pa.array(values[p], mask=masks[p]) for p in places]

@@ -17,7 +17,8 @@ floating ones, with a text among them as texts. So a cell means the same in ever
 import functools
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -209,6 +210,28 @@ def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
     if _is_count(array.type):
         return pa.array([None if x is None else number_text(x) for x in array.to_pylist()], pa.large_binary())
     return array.cast(pa.large_binary())
+
+
+def as_texts(values: Iterable[Any]) -> Any:
+    """Cells that are objects of Python as texts, each by itself: no odd cell changes how another is read."""
+    return pa.array([text_of(value) for value in values], pa.large_string())
+
+
+def text_of(cell: Any) -> str | None:
+    """A cell that is an object of Python as text, None if there is nothing in it. Never raises."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(cell, (bytes, bytearray, memoryview)):
+        return bytes(cell).decode(errors="replace")
+    try:
+        if isinstance(cell, NUMBERS):
+            return number_text(cell)
+        if isinstance(cell, (date, np.datetime64)):
+            return dates.of_object(cell)
+        text = str.__str__(cell) if isinstance(cell, str) else str(cell)
+    except Exception:  # noqa: BLE001 - an object of somebody's making; its failure must not become ours
+        return None
+    return text.encode(errors="replace").decode()
 
 
 def number_text(cell: Any) -> str | None:

@@ -66,6 +66,20 @@ def written_out(moments: Any) -> Any:
     return pa.array(texts, pa.string(), mask=nothing).cast(pa.large_binary())
 
 
+def of_object(cell: date | np.datetime64) -> str | None:
+    """A date or point in time of Python, NumPy or pandas, written as ``written_out`` writes it; None if it is none."""
+    point = getattr(cell, "asm8", cell)  # of pandas: in UTC, in the unit that it has
+    if not isinstance(point, np.datetime64):
+        return _text(_since_epoch(point) - _ahead(point))
+    if np.isnat(point):
+        return None
+    unit = np.datetime_data(point.dtype)[0]
+    if unit not in _PER_SECOND:
+        point = point.astype("datetime64[us]" if unit in ("ps", "fs", "as") else "datetime64[s]")
+    ticks, per_second = int(point.astype(np.int64)), _PER_SECOND[np.datetime_data(point.dtype)[0]]
+    return _text(ticks // 1000 if per_second == 10**9 else ticks * (10**6 // per_second))
+
+
 def _text(microseconds: int) -> str:
     """A point in time as text: only its day at midnight, and any other year for those that dates do not have."""
     if not FIRST <= microseconds < BEHIND:
@@ -107,7 +121,7 @@ def _steps(microseconds: NDArray[np.int64], nothing: NDArray[np.bool_], column: 
 
 def _since_epoch(moment: date) -> int:
     point = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
-    passed = point - _EPOCH
+    passed = point.replace(tzinfo=None) - _EPOCH
     return (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
 
 
@@ -126,9 +140,13 @@ def _microseconds(word: bytes | None) -> int | None:
         point = datetime.fromisoformat(word.decode())
     except ValueError:
         return None
-    offset = point.utcoffset()  # by arithmetic of whole numbers: UTC may lie outside of the years that dates have
-    ahead = 0 if offset is None else offset // timedelta(microseconds=1)
-    return _since_epoch(point.replace(tzinfo=None)) - ahead
+    return _since_epoch(point) - _ahead(point)
+
+
+def _ahead(point: date) -> int:
+    """How far the zone of a point is ahead of UTC; a whole number, for UTC may be in none of the years of dates."""
+    offset = point.utcoffset() if isinstance(point, datetime) else None
+    return 0 if offset is None else offset // timedelta(microseconds=1)
 
 
 def written(text: str, column: Date) -> float | None:

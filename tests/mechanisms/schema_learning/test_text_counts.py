@@ -1,16 +1,19 @@
 """Counts of distinct texts are exact, whether they fit into memory or not, and leave nothing behind."""
 
+import datetime as dt
 import stat
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from sfumato.mechanisms.schema_learning import text_counts
 from sfumato.mechanisms.schema_learning.text_counts import TextCounts, category_texts, set_texts
+from sfumato.tables.cells import as_texts
 
 
 def counted(counts):
@@ -63,6 +66,39 @@ def test_blank_long_and_missing_texts_are_not_counted():
 def test_numbers_count_by_their_texts():
     words, times = category_texts(pa.array([1.0, 1.0, 2.5, None]))
     assert dict(zip(words.to_pylist(), times.tolist(), strict=True)) == {b"1": 2, b"2.5": 1}
+
+
+DAYS = pd.Series(np.array(["2020-01-01", "2020-01-01T10:30:00.25", "NaT", "1850-01-01"], "M8[ns]"))
+TIMES = {
+    "days": DAYS.dt.normalize(),
+    "moments": DAYS,
+    "zones": DAYS.dt.tz_localize("Europe/Berlin"),
+    "far": pd.Series(np.array(["12020-01-01", "2020-01-01", "-0044-03-15", "NaT", "292277020000-01-01"], "M8[s]")),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_a_point_in_time_is_the_same_text_as_a_timestamp_and_as_an_object(name):
+    """One text among them makes a column of pandas one of objects."""
+    typed = category_texts(pa.array(TIMES[name], from_pandas=True))
+    objects = [
+        TIMES[name].astype(object).tolist(),
+        list(TIMES[name].to_numpy("M8[s]" if name == "far" else "M8[ns]")),
+    ]
+    if name != "far":
+        objects.append([None if pd.isna(cell) else cell.to_pydatetime() for cell in TIMES[name]])
+    for cells in objects:
+        assert as_dict(category_texts(as_texts(cells))) == as_dict(typed)
+
+
+def test_dates_of_python_are_the_texts_that_arrow_has_for_them():
+    days = [dt.date(2020, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31)]
+    assert as_texts(days).to_pylist() == [str(day) for day in days]
+    assert as_dict(category_texts(pa.array(days))) == {str(day).encode(): 1 for day in days}
+
+
+def as_dict(counted):
+    return dict(zip(counted[0].to_pylist(), counted[1].tolist(), strict=True))
 
 
 @pytest.mark.parametrize("sliced", [False, True])
