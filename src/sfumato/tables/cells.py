@@ -18,7 +18,8 @@ import functools
 import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from contextlib import suppress
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -30,9 +31,7 @@ from pyarrow import types
 from sfumato.errors import SchemaError
 from sfumato.numerics.types import Floats
 from sfumato.tables import dates
-from sfumato.tables.columns import Category, DataColumn, Date, Integer, Ordinal, Real
-from sfumato.tables.declared import keeps_missing
-from sfumato.tables.encoding import missing_value
+from sfumato.tables.columns import Category, DataColumn, Date, Ordinal, Real
 
 NUMBERS = (bool, int, float, complex, np.bool_, np.integer, np.inexact, Decimal)  # cells that are numbers, not texts
 
@@ -80,35 +79,6 @@ def arrow(values: NDArray[Any]) -> Any:
         return pa.array(values)
     held = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(held.dtype), held.size, [None, pa.py_buffer(held)])
-
-
-def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
-    """Write the cells that were read into the rows of the matrix that belong to their column."""
-    if isinstance(column, Category):
-        default = _code_of_missing(column)
-        codes = np.where(values >= 0, values, default).astype(np.intp)
-        listed = np.flatnonzero(codes >= 0)
-        cells[...] = 0.0
-        cells[codes[listed], listed] = 1.0
-        return
-    cells[0] = values
-    if isinstance(column, Integer | Date):
-        np.rint(cells[0], out=cells[0])
-    if isinstance(column, Ordinal):
-        cells[0, values < 0] = math.nan
-    if keeps_missing(column):
-        cells[1] = np.isnan(cells[0])
-    if values.dtype.kind == "f":
-        nothing = np.isnan(cells[0])
-        if nothing.any():
-            cells[0, nothing] = missing_value(column)
-
-
-def _code_of_missing(column: Category) -> int:
-    """The place among a category's encoded columns of a cell that is missing or not listed; -1: none of them."""
-    if keeps_missing(column):
-        return len(column.values)
-    return -1 if column.missing is None else column.values.index(column.missing)
 
 
 def check(kind: pa.DataType, column: DataColumn) -> None:
@@ -161,9 +131,9 @@ def read(array: Any, column: DataColumn) -> NDArray[Any]:
 
 
 def _stored(array: Any) -> Any:
-    """Cells without what Arrow puts around them: an extension, lengths of runs."""
+    """Cells without what Arrow puts around them: an extension, lengths of runs. Those of no known type are texts."""
     if isinstance(array, pa.ExtensionArray):
-        return _stored(array.storage)
+        return _stored(array.storage) if array.type.extension_name in _KNOWN_EXTENSIONS else as_texts(_objects(array))
     return compute().run_end_decode(array) if types.is_run_end_encoded(array.type) else array
 
 
@@ -200,16 +170,37 @@ def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
     Numbers and dates have no type in common but texts, in which each of them still is what it was.
     """
     numbers, moments = any(map(_is_count, kinds)), any(map(dates.is_moment, kinds))
-    texts = (numbers and moments) or any(is_text(kind) or types.is_fixed_size_binary(kind) for kind in kinds)
+    texts = (numbers and moments) or any(is_text(k) or types.is_fixed_size_binary(k) or is_other(k) for k in kinds)
     if types.is_null(array.type):
         return pa.nulls(len(array), pa.large_binary() if texts else dates.STAMP if moments else pa.float64())
     if dates.is_moment(array.type):
         return dates.written_out(dates.stamps(array)) if texts else dates.stamps(array)
+    if is_other(array.type):
+        return (
+            dates.spans(array) if types.is_duration(array.type) else as_texts(_objects(array)).cast(pa.large_binary())
+        )
     if not texts:
         return pa.array(_real_from_numbers(array, Real("number", 0.0, 1.0)).astype(float), from_pandas=True)
     if _is_count(array.type):
         return pa.array([None if x is None else number_text(x) for x in array.to_pylist()], pa.large_binary())
     return array.cast(pa.large_binary())
+
+
+def _objects(array: Any) -> Iterable[Any]:
+    """Cells of an Arrow type that no column is read from, as what pandas has in a column of objects. Never raises."""
+    if types.is_time(array.type):
+        array = array.cast(pa.time64("us"), safe=False)
+    with suppress(Exception):  # an extension that is not of pandas
+        if isinstance(array, pa.ExtensionArray):
+            return list(array.type.to_pandas_dtype().__from_arrow__(array))
+    return (_object(cell) for cell in array)
+
+
+def _object(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except Exception:  # noqa: BLE001 - there is no such object
+        return None
 
 
 def as_texts(values: Iterable[Any]) -> Any:
@@ -224,10 +215,10 @@ def text_of(cell: Any) -> str | None:
     if isinstance(cell, (bytes, bytearray, memoryview)):
         return bytes(cell).decode(errors="replace")
     try:
+        if isinstance(cell, (date, timedelta, np.datetime64, np.timedelta64)):
+            return dates.of_object(cell)
         if isinstance(cell, NUMBERS):
             return number_text(cell)
-        if isinstance(cell, (date, np.datetime64)):
-            return dates.of_object(cell)
         text = str.__str__(cell) if isinstance(cell, str) else str(cell)
     except Exception:  # noqa: BLE001 - an object of somebody's making; its failure must not become ours
         return None
@@ -259,6 +250,12 @@ def is_text(kind: pa.DataType) -> bool:
 def is_number(kind: pa.DataType) -> bool:
     """Whether cells of an Arrow type are numbers."""
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def is_other(kind: pa.DataType) -> bool:
+    """Whether cells of an Arrow type are neither numbers, dates nor texts: spans and times of day, for example."""
+    known = types.is_null(kind) or types.is_fixed_size_binary(kind) or dates.is_moment(kind)
+    return not (known or is_text(kind) or _is_count(kind))
 
 
 def _is_count(kind: pa.DataType) -> bool:

@@ -66,18 +66,45 @@ def written_out(moments: Any) -> Any:
     return pa.array(texts, pa.string(), mask=nothing).cast(pa.large_binary())
 
 
-def of_object(cell: date | np.datetime64) -> str | None:
-    """A date or point in time of Python, NumPy or pandas, written as ``written_out`` writes it; None if it is none."""
-    point = getattr(cell, "asm8", cell)  # of pandas: in UTC, in the unit that it has
-    if not isinstance(point, np.datetime64):
-        return _text(_since_epoch(point) - _ahead(point))
+def of_object(cell: date | timedelta | np.generic) -> str | None:
+    """A point or span of time of Python, NumPy or pandas as ``written_out`` or ``spans`` writes it; None if it is none.
+
+    An object of pandas has a value of NumPy, in UTC and in a unit of its own.
+    """
+    point: Any = getattr(cell, "asm8", cell)
+    if isinstance(point, timedelta | np.timedelta64):
+        ticks = _of_numpy(point) if isinstance(point, np.timedelta64) else point // timedelta(microseconds=1)
+        return None if ticks is None else _span(ticks)
+    ticks = _of_numpy(point) if isinstance(point, np.datetime64) else _since_epoch(point) - _ahead(point)
+    return None if ticks is None else _text(ticks)
+
+
+def _of_numpy(point: np.datetime64 | np.timedelta64) -> int | None:
+    """Microseconds of a point or span of time, as ``_ticks`` counts them."""
     if np.isnat(point):
         return None
-    unit = np.datetime_data(point.dtype)[0]
-    if unit not in _PER_SECOND:
-        point = point.astype("datetime64[us]" if unit in ("ps", "fs", "as") else "datetime64[s]")
-    ticks, per_second = int(point.astype(np.int64)), _PER_SECOND[np.datetime_data(point.dtype)[0]]
-    return _text(ticks // 1000 if per_second == 10**9 else ticks * (10**6 // per_second))
+    if np.datetime_data(point.dtype)[0] not in _PER_SECOND:  # longer than seconds, or shorter than any other
+        fine = np.datetime_data(point.dtype)[0] in ("ps", "fs", "as")
+        point = point.astype(f"{point.dtype.kind}8[{'us' if fine else 's'}]")
+    return _microseconds_of(int(point.astype(np.int64)), np.datetime_data(point.dtype)[0])
+
+
+def _microseconds_of(ticks: int, unit: str) -> int:
+    return ticks // 1000 if unit == "ns" else ticks * (10**6 // _PER_SECOND[unit])
+
+
+def spans(array: Any) -> Any:
+    """Arrow's spans of time of any unit, written out: no column is read from them but as texts."""
+    found = array.cast(pa.int64()).to_pylist()
+    unit = array.type.unit
+    return pa.array([None if x is None else _span(_microseconds_of(x, unit)) for x in found], pa.large_binary())
+
+
+def _span(microseconds: int) -> str:
+    """A span of time as pandas writes it, without parts of a microsecond."""
+    days, rest = divmod(microseconds, 86_400 * 10**6)
+    clock = (_EPOCH + timedelta(microseconds=rest)).time()
+    return f"{days} days {'+' if days < 0 else ''}{clock}"
 
 
 def _text(microseconds: int) -> str:

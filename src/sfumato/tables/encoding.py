@@ -12,9 +12,10 @@ in the Euclidean norm, whatever its kind; ``raw``, in its own units. Weights mul
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.numerics.types import Floats
 from sfumato.tables.columns import Category, DataColumn, Date, Flag, Integer, Ordinal, Real, Set, Vector
@@ -185,6 +186,35 @@ def bounds_of(column: DataColumn) -> tuple[float, float]:
     if isinstance(column, Ordinal):
         return 0.0, len(column.values) - 1.0
     return 0.0, float(column.steps) if isinstance(column, Date) else 1.0
+
+
+def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
+    """Write the cells that were read into the rows of the matrix that belong to their column."""
+    if isinstance(column, Category):
+        default = _code_of_missing(column)
+        codes = np.where(values >= 0, values, default).astype(np.intp)
+        listed = np.flatnonzero(codes >= 0)
+        cells[...] = 0.0
+        cells[codes[listed], listed] = 1.0
+        return
+    cells[0] = values
+    if isinstance(column, Integer | Date):
+        np.rint(cells[0], out=cells[0])
+    if isinstance(column, Ordinal):
+        cells[0, values < 0] = math.nan
+    if keeps_missing(column):
+        cells[1] = np.isnan(cells[0])
+    if values.dtype.kind == "f":
+        nothing = np.isnan(cells[0])
+        if nothing.any():
+            cells[0, nothing] = missing_value(column)
+
+
+def _code_of_missing(column: Category) -> int:
+    """The place among a category's encoded columns of a cell that is missing or not listed; -1: none of them."""
+    if keeps_missing(column):
+        return len(column.values)
+    return -1 if column.missing is None else column.values.index(column.missing)
 
 
 def missing_value(column: DataColumn) -> float:

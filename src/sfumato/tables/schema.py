@@ -23,7 +23,7 @@ from sfumato.numerics.lattice import Plain, PlainRows
 from sfumato.numerics.types import Floats
 from sfumato.tables import cells, declared, lists, patterns, schema_file, sheet
 from sfumato.tables.columns import Column, DataColumn, Flag, Id, Integer, Real, Set, Vector, source_names
-from sfumato.tables.encoding import Encoding, Scale, encoded_names, missing_value, of_one_range
+from sfumato.tables.encoding import Encoding, Scale, encoded_names, fill, missing_value, of_one_range
 from sfumato.tables.learned import Learned
 from sfumato.tables.patterns import positions
 from sfumato.tables.schema_draft import Draft, arrow_types, pandas_categories, pandas_types
@@ -369,7 +369,7 @@ def _encode(block: Floats, found: Sequence[Any], column: DataColumn) -> None:
         if isinstance(column, Vector | Set):
             lists.fill(some, chunk, column)
         else:
-            cells.fill(some, cells.read(chunk, column), column)
+            fill(some, cells.read(chunk, column), column)
         start += len(chunk)
 
 

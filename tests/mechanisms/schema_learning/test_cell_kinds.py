@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import SchemaError
+from sfumato.files.open_table import open_table
 from sfumato.files.source import reblock
 from sfumato.mechanisms.schema_learning.cell_kinds import (
     CellKind,
@@ -20,6 +21,7 @@ from sfumato.mechanisms.schema_learning.cell_kinds import (
     vector_tally,
 )
 from sfumato.mechanisms.schema_learning.magnitudes import PARTS, Cells, even, octaves, part_edges, parts_of
+from sfumato.mechanisms.schema_learning.text_counts import category_texts
 from sfumato.tables import dates
 
 at = dt.datetime.fromisoformat
@@ -106,6 +108,10 @@ FILES = {
     "texts": pa.array(["word", "7", "2020-01-01", None]),
     "days": pa.array([dt.date(2020, 1, 1), None]),
     "moments": pa.array([at("2020-01-01T10:00:00"), at("2020-01-01"), None]),
+    "far": pa.array(FAR),
+    "spans": pa.array([dt.timedelta(days=1), None, dt.timedelta(seconds=-0.5)]),
+    "times": pa.array([dt.time(10), dt.time(10, 30, 0, 250)]),
+    "periods": pa.array(pd.Series(pd.period_range("2020-01", periods=2, freq="M")), from_pandas=True),
 }
 
 
@@ -115,6 +121,32 @@ def test_files_of_a_folder_count_alike_whether_a_block_spans_them_or_not(one, ot
     pieces = [FILES[one], FILES[other]]
     (joined,) = reblock([pa.record_batch({"x": piece}) for piece in pieces], 100)
     assert same(scalar_tally(joined["x"]), *map(scalar_tally, pieces))
+
+
+ODD = {
+    "periods": pd.Series([*pd.period_range("2020-01", periods=3, freq="M"), None]),
+    "days": pd.Series(pd.period_range("2020-01-01", periods=3, freq="D")),
+    "intervals": pd.Series(pd.interval_range(0, 3)),
+    "spans": pd.Series(pd.to_timedelta(["1D", "-1s", None, "1.5ms", "1ns"])),
+    "long spans": pd.Series(np.array([2**62, -(2**62)], "m8[s]")),
+    "spans of Arrow": pd.Series([dt.timedelta(hours=1), None], dtype=pd.ArrowDtype(pa.duration("ns"))),
+    "times": pd.Series([dt.time(10), None, dt.time(1, 2, 3, 4)], dtype=pd.ArrowDtype(pa.time64("ns"))),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_types_of_no_kind_are_the_texts_that_their_cells_are_as_objects(name):
+    """One text among them makes a column of pandas one of objects."""
+    tallies, texts = [], []
+    for series in (ODD[name], ODD[name].astype(object)):
+        (block,) = open_table(pd.DataFrame({"x": series})).blocks(["x"], 100)
+        assert shape_of("x", block.schema.field("x").type) == "scalar"
+        tallies.append(scalar_tally(block["x"]))
+        words, times = category_texts(block["x"])
+        texts.append(dict(zip(words.to_pylist(), times.tolist(), strict=True)))
+    assert same(*tallies)
+    assert texts[0] == texts[1]
+    assert sum(texts[0].values()) == ODD[name].notna().sum()
 
 
 def test_a_vector_counts_once_by_its_least_and_once_by_its_largest():
@@ -135,8 +167,9 @@ def test_sets_are_there_or_missing():
     [
         (pa.null(), "scalar"), (pa.bool_(), "scalar"), (pa.decimal128(9, 2), "scalar"), (pa.timestamp("s"), "scalar"),
         (pa.dictionary(pa.int8(), pa.string()), "scalar"), (pa.list_(pa.float32(), 4), "vector"),
-        (pa.list_(pa.string()), "set"), (pa.large_list(pa.int64()), "set"), (pa.list_(pa.float64()), None),
-        (pa.struct([]), None), (pa.time32("s"), None),
+        (pa.list_(pa.string()), "set"), (pa.large_list(pa.int64()), "set"), (pa.list_(pa.float64()), "set"),
+        (pa.duration("s"), "scalar"), (pa.time32("s"), "scalar"), (pa.uuid(), "scalar"), (pa.list_(pa.bool_()), "set"),
+        (pa.struct([]), None), (pa.list_(pa.date32()), None), (pa.list_(pa.list_(pa.int8())), None),
     ],
 )  # fmt: skip
 def test_shapes_follow_from_types_alone(kind, shape):

@@ -73,28 +73,24 @@ def parts(counted: Integers | None) -> Integers:
 
 
 def shape_of(name: str, kind: pa.DataType) -> str:
-    """What the cells of a type are: ``scalar``, ``vector`` or ``set``; refuses types that no column can be read from.
+    """What the cells of a type are: ``scalar``, ``vector`` or ``set``; refuses those made of cells that are no such.
 
-    A function of the type alone.
+    A function of the type alone, and of what is public about it: whether there are lists.
     """
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return shape_of(name, kind.value_type)
-    if isinstance(kind, pa.BaseExtensionType):
-        return shape_of(name, kind.storage_type)
+    if not types.is_nested(kind):
+        return "scalar"
     if types.is_fixed_size_list(kind) and cells.is_number(kind.value_type):
         return "vector"
     if lists.is_list(kind):
         inner = kind.value_type
-        if types.is_null(inner) or cells.is_text(inner) or types.is_integer(inner) or types.is_dictionary(inner):
+        if types.is_dictionary(inner) or not (cells.is_other(inner) or dates.is_moment(inner)):
             return "set"
         raise SchemaError(
             f"the column {name!r} is of type {kind} in the data: a vector needs lists of a fixed size, and items of a "
-            "set are texts or whole numbers; leave it out, or describe it by hand"
+            "set are texts or numbers; leave it out, or describe it by hand"
         )
-    if types.is_null(kind) or types.is_boolean(kind) or cells.is_number(kind) or dates.is_moment(kind):
-        return "scalar"
-    if cells.is_text(kind) or types.is_fixed_size_binary(kind):
-        return "scalar"
     raise SchemaError(
         f"the column {name!r} is of type {kind} in the data, which no column of a schema can be read from"
     )
@@ -107,6 +103,8 @@ def scalar_tally(array: Any) -> Tally:
         return _tally(np.zeros(0), np.zeros(0, np.int8), None, missing=len(array))
     if dates.is_moment(array.type):
         return _of_moments(array)
+    if cells.is_other(array.type):
+        array = cells.in_common(array, [array.type])
     if not (cells.is_text(array.type) or types.is_fixed_size_binary(array.type)):
         values = cells.read(array, _NUMBER).astype(np.float64, copy=False)
         return _of_numbers(values, None)
