@@ -4,6 +4,7 @@ import datetime as dt
 import stat
 import tempfile
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,31 @@ def test_blank_long_and_missing_texts_are_not_counted():
 def test_numbers_count_by_their_texts():
     words, times = category_texts(pa.array([1.0, 1.0, 2.5, None]))
     assert dict(zip(words.to_pylist(), times.tolist(), strict=True)) == {b"1": 2, b"2.5": 1}
+
+
+LARGE = [2**53, 2**53 + 1, -(2**60) - 1, 2**63 - 1]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([*LARGE, 5]),
+        pa.array([*map(float, LARGE), 5.0, None]),
+        pa.array([str(x) for x in [*LARGE, 5]]),
+        as_texts([*LARGE, 5, 10**40, 1e300, float("inf")]),
+        pa.array([Decimal(x) for x in [*LARGE, 5]]),
+    ],
+)
+def test_numbers_that_doubles_confuse_are_not_counted_in_any_type(cells):
+    """One missing cell would change how many texts they are, and so the counts of all of them."""
+    assert as_dict(category_texts(cells)) == {b"5": 1}
+    lists = pa.ListArray.from_arrays(pa.array([0, len(cells)], pa.int32()), cells)
+    assert as_dict(set_texts(lists, 3)) == {b"5": 1}
+
+
+def test_texts_that_only_look_like_large_numbers_are_counted():
+    words = ["9007199254740991", "0123456789012345678", "1e16x", "12345678901234567 ", "1e+15", "9e15"]
+    assert as_dict(category_texts(pa.array(words))) == {word.encode(): 1 for word in words if word[-1] != " "}
 
 
 DAYS = pd.Series(np.array(["2020-01-01", "2020-01-01T10:30:00.25", "NaT", "1850-01-01"], "M8[ns]"))

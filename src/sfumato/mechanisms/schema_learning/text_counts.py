@@ -6,7 +6,8 @@ kill of the process. How many texts there are changes neither what is published 
 
 A record counts once for a category and for at most ``most`` distinct items for a set, those that come first in its
 list. Texts that are empty or blank, or longer than 256 bytes, are not counted: the limit is public, and they are never
-values of a learned schema.
+values of a learned schema. Nor are numbers of 2^53 and more: as doubles, which one missing cell makes of whole numbers,
+several of them are one text, so one cell could change the counts of many texts.
 """
 
 import heapq
@@ -25,6 +26,8 @@ from sfumato.numerics.types import Integers
 from sfumato.tables import cells, lists
 
 LONGEST = 256  # bytes of a text that can become a value
+_EXACT = 2.0**53
+_MAY_BE_LARGE = r"^-?([1-9]\d{15,}(\.0)?|\d(\.\d+)?e\+\d+|inf)$"
 _CHUNK = 1 << 16  # texts at a time, in order
 _PENDING = 64  # blocks whose counts are summed at once
 
@@ -66,12 +69,21 @@ def _filtered(words: Any, times: Any) -> tuple[Any, Integers]:
 
 
 def _usable(words: Any) -> Any:
-    """Whether each of these distinct texts can become a value: neither blank nor too long."""
+    """Whether each of these distinct texts can become a value: neither blank nor too long, nor too large a number."""
     compute = cells.compute()
     short = compute.less_equal(compute.binary_length(words), LONGEST).to_numpy(zero_copy_only=False)
     unchecked = compute.CastOptions(target_type=pa.large_string(), allow_invalid_utf8=True)
     trimmed = compute.ascii_trim_whitespace(compute.cast(words, options=unchecked))
-    return short & compute.greater(compute.binary_length(trimmed), 0).to_numpy(zero_copy_only=False)
+    filled = compute.greater(compute.binary_length(trimmed), 0).to_numpy(zero_copy_only=False)
+    return short & filled & ~_large(words, compute.match_substring_regex(trimmed, _MAY_BE_LARGE))
+
+
+def _large(words: Any, candidates: Any) -> Any:
+    """Whether each of these distinct texts is how a number of 2^53 or more is written, as whole or as double."""
+    found = candidates.to_numpy(zero_copy_only=False).copy()
+    places = np.flatnonzero(found)
+    found[places] = [abs(float(word)) >= _EXACT for word in words.take(pa.array(places)).to_pylist()]
+    return found
 
 
 @dataclass(eq=False)
