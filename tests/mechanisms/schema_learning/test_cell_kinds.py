@@ -158,6 +158,34 @@ def test_a_vector_counts_once_by_its_least_and_once_by_its_largest():
     assert vector_tally(array.slice(1, 2)).kinds.sum() == 2
 
 
+VECTORS = {
+    "doubles": pa.array(
+        [[1.0, 200.0], None, [float("nan"), -3.0], [float("nan")] * 2, None], pa.list_(pa.float64(), 2)
+    ),
+    "floats": pa.array([None, [4.0, 5.0]], pa.list_(pa.float32(), 2)),
+    "whole numbers": pa.array([[4, -5], [None, 7]], pa.list_(pa.int64(), 2)),
+    "longer": pa.array([[1.0, 2.0, 300.0], None], pa.list_(pa.float64(), 3)),
+    "nothing": pa.nulls(3),
+    "no list": pa.array([None, None], pa.list_(pa.float64(), 2)),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.permutations(VECTORS, 2)])
+def test_vectors_of_a_folder_count_alike_whether_a_block_spans_its_files_or_not(one, other):
+    pieces = [VECTORS[one], VECTORS[other]]
+    (joined,) = reblock([pa.record_batch({"x": piece}) for piece in pieces], 100)
+    apart = [scalar_tally(piece) if pa.types.is_null(piece.type) else vector_tally(piece) for piece in pieces]
+    assert same(vector_tally(joined["x"]), *apart)
+    kinds = [scalar_tally(piece).kinds if pa.types.is_null(piece.type) else loop(piece) for piece in pieces]
+    assert vector_tally(joined["x"]).kinds.tolist() == sum(kinds).tolist()
+
+
+def loop(vectors):
+    """How many vectors are missing, and how many are not, one at a time."""
+    some = sum(any(x is not None and not np.isnan(x) for x in cell or ()) for cell in vectors.to_pylist())
+    return np.array([len(vectors) - some, 0, some, 0, 0, 0, 0])
+
+
 def test_sets_are_there_or_missing():
     assert set_tally(pa.array([["a"], None, []])).kinds[[CellKind.MISSING, CellKind.TEXT]].tolist() == [1, 2]
 

@@ -126,16 +126,19 @@ def _only_numbers(array: Any) -> Floats | None:
 
 
 def vector_tally(array: Any) -> Tally:
-    """Count a piece of a column of vectors: the least and the largest number of each; NaN are none of them."""
-    lengths, _, inner = lists.laid_out(array)
-    values = cells.read(inner, _NUMBER).astype(np.float64)
-    rows = values.reshape(len(lengths), array.type.list_size)
-    rows = np.where((lengths < 0)[:, None], np.nan, rows)
-    some = ~np.isnan(rows).all(axis=1)
+    """Count a piece of a column of vectors: the least and the largest number of each; NaN are none of them.
+
+    Lists may be of any length, as where files of a folder differ. One without numbers is missing.
+    """
+    lengths, starts, inner = lists.laid_out(array)
+    values = np.append(cells.read(inner, _NUMBER).astype(np.float64), np.nan)
+    filled = lengths > 0
+    ends = np.stack([starts, starts + lengths], axis=1)[filled].ravel()
+    least, largest = (end.reduceat(values, ends)[::2] if ends.size else values[:0] for end in (np.fmin, np.fmax))
+    some = ~np.isnan(least)
     kinds = np.zeros(len(CellKind), np.int64)
-    kinds[CellKind.MISSING], kinds[CellKind.FRACTION] = int((~some).sum()), int(some.sum())
-    least, largest = (_count(end(rows[some], axis=1), None) for end in (np.nanmin, np.nanmax))
-    return Tally(kinds, least, largest)
+    kinds[CellKind.MISSING], kinds[CellKind.FRACTION] = len(lengths) - int(some.sum()), int(some.sum())
+    return Tally(kinds, _count(least[some], None), _count(largest[some], None))
 
 
 def set_tally(array: Any) -> Tally:
