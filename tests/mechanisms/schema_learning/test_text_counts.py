@@ -1,6 +1,7 @@
 """Counts of distinct texts are exact, whether they fit into memory or not, and leave nothing behind."""
 
 import datetime as dt
+import resource
 import stat
 import tempfile
 from collections import Counter
@@ -41,6 +42,26 @@ def test_counts_are_exact_in_memory_and_on_disk(memory, tmp_path, monkeypatch):
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in folder.iterdir())
     assert found == dict(truth)
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_runs_than_a_process_may_open_files_are_merged(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(text_counts, "_CHUNK", 100)
+    truth = Counter()
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, most))
+    try:
+        with TextCounts(4096) as counts:
+            for place in range(250):
+                words = [f"{place % 60} {j}" for j in range(150)]
+                truth.update(word.encode() for word in words)
+                counts.add(*category_texts(pa.array(words)))
+            assert len(list(tmp_path.glob("*/*"))) == 250
+            assert counted(counts) == dict(truth)
+            assert counted(counts) == dict(truth)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
     assert not list(tmp_path.iterdir())
 
 

@@ -14,7 +14,7 @@ import heapq
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +29,8 @@ LONGEST = 256  # bytes of a text that can become a value
 _EXACT = 2.0**53
 _MAY_BE_LARGE = r"^-?([1-9]\d{15,}(\.0)?|\d(\.\d+)?e\+\d+|inf)$"
 _CHUNK = 1 << 16  # texts at a time, in order
+_AT_ONCE = 64  # runs that are merged at a time
+_SCHEMA = pa.schema([("word", pa.large_binary()), ("times", pa.int64())])
 _PENDING = 64  # blocks whose counts are summed at once
 
 
@@ -98,6 +100,7 @@ class TextCounts:
     _held: pa.Table | None = None
     _folder: Path | None = None
     _runs: list[Path] = field(default_factory=list)
+    _written_runs: int = 0
 
     def __enter__(self) -> Self:
         return self
@@ -126,12 +129,19 @@ class TextCounts:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="sfumato-texts-"))  # only its owner may enter
         assert self._held is not None
-        path = self._folder / f"{len(self._runs)}.arrow"
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, self._held.schema) as writer:
-            writer.write_table(self._held.sort_by("word"), max_chunksize=_CHUNK)
-        self._runs.append(path)
+        self._runs.append(self._written(self._held.sort_by("word").to_batches(max_chunksize=_CHUNK)))
         self._held = None
+
+    def _written(self, batches: Iterable[pa.RecordBatch]) -> Path:
+        """A new run of texts that come in order."""
+        assert self._folder is not None
+        self._written_runs += 1
+        path = self._folder / f"{self._written_runs}.arrow"
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return path
 
     def chunks(self) -> Iterator[tuple[list[bytes], Integers]]:
         """All distinct texts in order, with their exact counts, a chunk at a time."""
@@ -141,17 +151,28 @@ class TextCounts:
             return
         if self._held is not None:
             self._spill()
-        words, times = list[bytes](), list[int]()
-        for word, count in heapq.merge(*(_pairs(path) for path in self._runs)):
-            if words and words[-1] == word:
-                times[-1] += count
-                continue
-            if len(words) == _CHUNK:
-                yield words, np.array(times, np.int64)
-                words, times = [], []
-            words.append(word)
-            times.append(count)
-        yield words, np.array(times, np.int64)
+        while len(self._runs) > _AT_ONCE:  # a process may open but so many files
+            some, self._runs = self._runs[:_AT_ONCE], self._runs[_AT_ONCE:]
+            merged = (pa.record_batch([pa.array(w, pa.large_binary()), t], schema=_SCHEMA) for w, t in _merged(some))
+            self._runs.append(self._written(merged))
+            for path in some:
+                path.unlink()
+        yield from _merged(self._runs)
+
+
+def _merged(runs: Iterable[Path]) -> Iterator[tuple[list[bytes], Integers]]:
+    """The distinct texts of runs in order, with the sums of their counts, a chunk at a time."""
+    words, times = list[bytes](), list[int]()
+    for word, count in heapq.merge(*map(_pairs, runs)):
+        if words and words[-1] == word:
+            times[-1] += count
+            continue
+        if len(words) == _CHUNK:
+            yield words, np.array(times, np.int64)
+            words, times = [], []
+        words.append(word)
+        times.append(count)
+    yield words, np.array(times, np.int64)
 
 
 def _batches(held: pa.Table | None) -> Iterator[tuple[list[bytes], Integers]]:
