@@ -4,16 +4,25 @@ A value that only one unit has must not be published, and noise may lift its cou
 That event has a probability of its own, the *failure*, and what happens then is not bounded at all. Everything else is
 Gaussian noise. So the loss is a pair (mu, failure).
 
-Formal guarantee. Let E be the event, in a run on D, that no value is published which its neighbour D' does not have,
-and E' the same in a run on D', with Pr[E], Pr[E'] >= 1 - t, decided by noise that is independent of all other noise.
-Given E (E'), let the output be that of one mechanism M* on D (D') which is mu-GDP. Then for every set S and
-epsilon >= 0, with p = Pr[E], p' = Pr[E'], q = min(p, p') and the Gaussian profile d(epsilon):
+Formal guarantee. Let D and D' be neighbours, z all that a run publishes before it counts values, c the noisy counts of
+values that both tables have, and u those that are published of values that only its own table has. What is counted, at
+which scale and with which threshold may follow from z, so failure, the event that u is not empty, is not independent of
+the noise in z. Assumed of a run on D, for every z: given z, u is independent of c, and f(z) = Pr[failure | z] <= t; of
+a run on D', the same with f'(z) <= t. Let M* be the run in which u is empty always: z, c and what follows are drawn as
+in M given an empty u. Assumed: M* is mu-GDP for these two tables, with the Gaussian profile d(epsilon).
 
-    Pr[M(D) in S] <= (1 - p) + p Pr[M*(D) in S] <= (1 - q) + q Pr[M*(D) in S]
-                  <= (1 - q) + q d + q e^epsilon Pr[M*(D') in S] <= (1 - q) + q d + e^epsilon Pr[M(D') in S],
+For a set S of outcomes let h = Pr[M(D) in S | z, c, no failure], which is also Pr[M*(D) in S | z, c]. Given z and c,
+the probability of S is at most (1 - f(z)) h + f(z) = h + f(z) (1 - h) <= t + (1 - t) h, and on D' at least (1 - f'(z))
+h' >= (1 - t) h'. The means over z and c, whose law is the same in M and M*, are
 
-as Pr[M(D') in S] >= p' Pr[M*(D') in S]. And 1 - q <= t, so delta(epsilon) <= t + (1 - t) d(epsilon): failures of the
-two sides are not added up, the larger counts. The bound is the profile of the pair that shows a symbol of its own with
+    Pr[M(D) in S] <= t + (1 - t) Pr[M*(D) in S]   and   Pr[M(D') in S] >= (1 - t) Pr[M*(D') in S].
+
+With Pr[M*(D) in S] <= d + e^epsilon Pr[M*(D') in S] in between,
+
+    Pr[M(D) in S] <= t + (1 - t) d + e^epsilon (1 - t) Pr[M*(D') in S] <= t + (1 - t) d + e^epsilon Pr[M(D') in S].
+
+So delta(epsilon) <= t + (1 - t) d(epsilon), and the same with D and D' exchanged: failures of the two
+sides are not added up, the larger counts. The bound is the profile of the pair that shows a symbol of its own with
 probability t and is N(mu, 1) against N(0, 1) otherwise. So it composes, also adaptively, as that pair does: failures
 add up at most, and mu as usual (trade-off functions; Dong, Roth and Su 2022, Theorem 3.2).
 """
