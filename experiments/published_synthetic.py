@@ -79,7 +79,7 @@ class PublishedSynthetic(Synthetic):
             )
         honest = Synthetic.prepare(self, schema, guarantee)
         moment = PublishedMoments(**{field.name: getattr(honest.moment, field.name) for field in fields(MomentStage)})
-        return PreparedPublished(self, guarantee, honest.labelled, honest.mean, moment, honest.seed)
+        return PreparedPublished(honest.recipe, guarantee, honest.labelled, honest.mean, moment, honest.seed)
 
 
 class PublishedMoments(MomentStage):

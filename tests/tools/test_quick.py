@@ -8,7 +8,7 @@ import pytest
 from support.quick import LIST, TESTS, left_out
 from support.sources import PATHS, SOURCE, module_of
 
-WITHOUT = {"engines.spark", "errors", "numerics.types", "randomness.stream", "version"}  # it needs Java; no functions
+WITHOUT = {"engines.spark", "numerics.types", "randomness.stream", "version"}  # it needs Java; no functions
 CODE = """
 import sys
 import pytest

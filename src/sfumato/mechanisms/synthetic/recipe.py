@@ -146,8 +146,11 @@ class Synthetic(Recipe):
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
         """Draw the projection and compute what one unit can move, before any data is read."""
-        if self.kind is None:
-            return replace(self, kind=usual_kind(schema, self.label)).prepare(schema, guarantee)
+        return replace(self, kind=self.kind or usual_kind(schema, self.label))._settled(schema, guarantee)
+
+    def _settled(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
+        """Prepare a recipe that says what its label is predicted as."""
+        assert self.kind is not None
         _check_possible(self, guarantee)
         labelled = Labelled.of(schema, self.label, self.kind)
         frame = Frame.of(labelled.others, self.normalised, self.about)
