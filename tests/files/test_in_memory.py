@@ -42,3 +42,11 @@ def test_lists_are_found_beside_a_pattern_too():
     frame = pd.DataFrame({"e": VECTORS, "items": ITEMS, "f1": True, "f2": False})
     data, schema = settled(frame, Schema([*SCHEMA.columns, Flag("f*")]))
     assert np.array_equal(encoded(data, schema)[:4], encoded(frame))
+
+
+def test_columns_of_lists_that_are_all_missing_are_read_whatever_pandas_makes_of_them():
+    nothing = encoded(pa.table({"e": pa.nulls(2), "items": pa.nulls(2)}))
+    for cells in ([None, None], [np.nan, np.nan]):
+        for dtype in (object, float):
+            frame = pd.DataFrame({name: pd.Series(cells, dtype=dtype) for name in ("e", "items")})
+            assert np.array_equal(encoded(frame), nothing)

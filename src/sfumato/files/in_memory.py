@@ -35,7 +35,7 @@ def open_pandas(frame: Any, schema: Schema | None = None) -> Source:
     names = [str(name) for name in frame.columns]
     lists = {} if schema is None else _list_types(schema)
     kinds = [_pandas_type(frame, place, dtype) for place, dtype in enumerate(frame.dtypes)]
-    kinds = [lists.get(name) if kind is None else kind for name, kind in zip(names, kinds, strict=True)]
+    kinds = [_as_list(lists.get(name), kind) for name, kind in zip(names, kinds, strict=True)]
 
     def read(columns: tuple[str, ...], rows: int) -> Batches:
         places = positions(names, columns)
@@ -66,8 +66,16 @@ def _list_types(schema: Schema) -> dict[str, pa.DataType]:
     return dict.fromkeys(vectors, _NUMBERS) | dict.fromkeys(sets, _ITEMS)
 
 
+def _as_list(wanted: pa.DataType | None, kind: pa.DataType | None) -> pa.DataType | None:
+    """The type of a source's column that a schema reads from lists, if it does: objects, or floats if all are missing.
+
+    Whether a single list is there decides between the two, so neither is refused.
+    """
+    return wanted if wanted is not None and (kind is None or pa.types.is_floating(kind)) else kind
+
+
 def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
-    if series.dtype == object and kind in (_NUMBERS, _ITEMS):
+    if isinstance(series.dtype, np.dtype) and kind in (_NUMBERS, _ITEMS):
         return pa.array([_list(cell, kind) for cell in series.tolist()], kind)
     if kind is None or kind == _PYTHON_TEXTS:
         return cells.as_texts(series.tolist())

@@ -34,7 +34,7 @@ def check(kind: pa.DataType, column: Vector | Set) -> None:
     if not is_list(kind):
         raise SchemaError(  # without the type, which may depend on whether any cell is there
             f"the column {column.name!r} is no column of lists in the data, and a {column.kind} is read from one: give "
-            "the table as Parquet or Arrow (a pandas object column has no type: pyarrow.Table.from_pandas gives it one)"
+            "the table as Parquet, Arrow or a pandas frame"
         )
     if isinstance(column, Set):
         cells.check(kind.value_type, _item(column))
