@@ -338,8 +338,7 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
         if schema.norm is not None:
             raise ParameterError("a row-norm clip lets one value move a whole row: use unit='record' with it")
         if schema.clips and stated.radius is not None:
-            lengths = math.fsum(group.reach2 for group in schema.encoding.groups if group.bound is not None)
-            return Change(stated.kind, stated.radius + (schema.encoding.dim + 16) * 2.0**-50 * lengths)
+            return Change(stated.kind, stated.radius + _clip_rounding(schema))
         return stated
     assert schema.norm_bound is not None
     diameter = min(2 * schema.norm_bound, sys.float_info.max)
@@ -349,7 +348,13 @@ def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
         raise ParameterError(f"a change in the {stated.kind} norm cannot go with a row clip in the {schema.norm} norm")
     assert stated.radius is not None
     moved = stated.radius * (1 if stated.kind == "l2" else 2)
-    return Change(stated.kind, min(diameter, moved + (schema.encoding.dim + 16) * 2.0**-50 * schema.norm_bound))
+    return Change(stated.kind, min(diameter, moved + _clip_rounding(schema)))
+
+
+def _clip_rounding(schema: Schema) -> float:
+    """How much the rounding of its clips, of vectors and of whole rows, can lengthen a change that a sketch hides."""
+    vectors = math.fsum(group.reach2 for group in schema.encoding.groups if group.bound is not None)
+    return (schema.encoding.dim + 16) * 2.0**-50 * (vectors + (schema.norm_bound or 0.0))
 
 
 def _check_radius(schema: Schema, change: Change) -> None:

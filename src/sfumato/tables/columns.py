@@ -14,7 +14,6 @@ from sfumato.tables.declared import (
     check_bounds,
     check_count,
     check_length,
-    check_middle,
     check_missing_within,
     check_text,
     check_values,
@@ -23,6 +22,7 @@ from sfumato.tables.declared import (
     keeps_missing,
     moment,
     names_of,
+    settle_number,
     whole,
 )
 from sfumato.tables.patterns import open_patterns
@@ -30,8 +30,19 @@ from sfumato.tables.patterns import open_patterns
 _UNFILLED: Any = None  # the default of what has to be given
 
 
+class _OneNumber:
+    """A column that is one number once it is encoded, and one more where missingness is kept."""
+
+    __slots__ = ()
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return 1 + keeps_missing(self)
+
+
 @dataclass(frozen=True, slots=True)
-class Real:
+class Real(_OneNumber):
     """Numbers in [low, high]. A cell that is missing or unreadable becomes ``missing``, or ``low`` without one."""
 
     name: str
@@ -42,23 +53,11 @@ class Real:
     kind: ClassVar[str] = "real"
 
     def __post_init__(self) -> None:
-        check_text(self.name, "name of a column")
-        for key in ("low", "high"):
-            object.__setattr__(self, key, finite(self, key))
-        check_bounds(self, self.high - self.low)
-        if self.missing not in (None, LEVEL):
-            object.__setattr__(self, "missing", finite(self, "missing"))
-        check_missing_within(self)
-        check_middle(self)
-
-    @property
-    def width(self) -> int:
-        """The number of encoded columns."""
-        return 1 + keeps_missing(self)
+        settle_number(self, finite)
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(_OneNumber):
     """Whole numbers from low to high; others are rounded. A missing or unreadable cell becomes ``missing``, or low."""
 
     name: str
@@ -69,23 +68,11 @@ class Integer:
     kind: ClassVar[str] = "integer"
 
     def __post_init__(self) -> None:
-        check_text(self.name, "name of a column")
-        for key in ("low", "high"):
-            object.__setattr__(self, key, whole(self, key))
-        check_bounds(self, float(self.high - self.low))
-        if self.missing not in (None, LEVEL):
-            object.__setattr__(self, "missing", whole(self, "missing"))
-        check_missing_within(self)
-        check_middle(self)
-
-    @property
-    def width(self) -> int:
-        """The number of encoded columns."""
-        return 1 + keeps_missing(self)
+        settle_number(self, whole)
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(_OneNumber):
     """False or true, encoded as 0 or 1. A cell that is missing or unreadable becomes ``missing``, or False."""
 
     name: str
@@ -99,14 +86,9 @@ class Flag:
         if self.missing not in (None, LEVEL) and not isinstance(self.missing, bool):
             raise SchemaError(f"missing of column {self.name!r} must be true, false or {LEVEL!r}, got {self.missing!r}")
 
-    @property
-    def width(self) -> int:
-        """The number of encoded columns."""
-        return 1 + keeps_missing(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Ordinal:
+class Ordinal(_OneNumber):
     """One of a few listed values in their order, encoded as its place: 0 for the first.
 
     A cell that is missing or not listed becomes the value ``missing``, or, without one, the first.
@@ -124,11 +106,6 @@ class Ordinal:
         if len(self.values) < 2:
             raise SchemaError(f"values of column {self.name!r} must be at least two, in their order")
         check_weight(self, len(self.values) - 1.0)
-
-    @property
-    def width(self) -> int:
-        """The number of encoded columns."""
-        return 1 + keeps_missing(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +134,7 @@ class Category:
 
 
 @dataclass(frozen=True, slots=True)
-class Date:
+class Date(_OneNumber):
     """Dates from low to high, or points in time where the bounds are (kind ``datetime``), encoded as steps since low.
 
     step    : of days, or of seconds; cells are rounded to the nearest.
@@ -195,11 +172,6 @@ class Date:
     def kind(self) -> str:
         """``datetime`` where the bounds have times, else ``date``."""
         return "datetime" if isinstance(self.low, datetime) else "date"
-
-    @property
-    def width(self) -> int:
-        """The number of encoded columns."""
-        return 1 + keeps_missing(self)
 
     @property
     def length(self) -> timedelta:

@@ -173,6 +173,18 @@ def check_length(column: Any) -> None:
         )
 
 
+def settle_number(column: Any, read: Callable[[Any, str], float]) -> None:
+    """Settle a declared column of numbers: bounds, weight, and what a missing cell becomes, each as ``read`` has it."""
+    check_text(column.name, "name of a column")
+    for key in ("low", "high"):
+        object.__setattr__(column, key, read(column, key))
+    check_bounds(column, float(column.high - column.low))
+    if column.missing not in (None, LEVEL):
+        object.__setattr__(column, "missing", read(column, "missing"))
+    check_missing_within(column)
+    check_middle(column)
+
+
 def check_missing_within(column: Any) -> None:
     """Refuse a declared value for missing cells that lies outside the bounds."""
     if column.missing not in (None, LEVEL) and not column.low <= column.missing <= column.high:
