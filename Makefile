@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types slow spark test-browser docs bench figures refute faults judges results peers mutants clean
+.PHONY: help demo test quick lint types slow spark test-browser docs bench figures refute faults judges judges-tables rivals results peers mutants clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,6 +46,40 @@ $(VENV)/dev: $(VENV)/base
 	@echo "Setting up .venv-judges-prv"
 	@$(PYTHON) -m venv .venv-judges-prv
 	@.venv-judges-prv/bin/python -m pip --disable-pip-version-check --quiet --quiet install -e . 'prv-accountant>=0.2'
+	@touch $@
+
+.venv-judges-sdnist/done: # the judges and rivals of tables, each of its own: sdnist pins libraries of 2023, which need Python 3.11
+	@echo "Setting up .venv-judges-sdnist"
+	@$(PYTHON) -m venv .venv-judges-sdnist
+	@.venv-judges-sdnist/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'sdnist==2.4'
+	@touch $@
+
+.venv-judges-sdmetrics/done:
+	@echo "Setting up .venv-judges-sdmetrics"
+	@$(PYTHON) -m venv .venv-judges-sdmetrics
+	@.venv-judges-sdmetrics/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'sdmetrics>=0.32' 'pyarrow>=15'
+	@touch $@
+
+PRIVATE_PGM ?= https://github.com/ryan112358/private-pgm
+.venv-judges-mbi/done: # AIM and MST are not in the package mbi, only in its repository; its code of 2025 needs libraries of that year
+	@echo "Setting up .venv-judges-mbi"
+	@$(PYTHON) -m venv .venv-judges-mbi
+	@git clone --quiet $(PRIVATE_PGM) .venv-judges-mbi/private-pgm
+	@git -C .venv-judges-mbi/private-pgm checkout --quiet 4d2b3c566b148da3ef800ce76e6189c548f2da22
+	@.venv-judges-mbi/bin/python -m pip --disable-pip-version-check --quiet --quiet install ./.venv-judges-mbi/private-pgm \
+		'jax==0.7.0' 'jaxlib==0.7.0' 'pandas==2.3.*' 'numpy<2.4' 'chex<0.1.91' 'optax<0.2.6' 'matplotlib>=3.8'
+	@touch $@
+
+.venv-questions/done: # OpenDP and diffprivlib, which needs that scikit-learn
+	@echo "Setting up .venv-questions"
+	@$(PYTHON) -m venv .venv-questions
+	@.venv-questions/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'opendp[polars]>=0.16' 'diffprivlib>=0.6.6' 'scikit-learn<1.6'
+	@touch $@
+
+.venv-questions-sql/done: # of its own: SmartNoise SQL needs an older OpenDP
+	@echo "Setting up .venv-questions-sql"
+	@$(PYTHON) -m venv .venv-questions-sql
+	@.venv-questions-sql/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'smartnoise-sql>=1.0.10'
 	@touch $@
 
 demo: $(VENV)/base ## release a sketch of real data and recover distances from it
@@ -116,6 +150,11 @@ judges: .venv-judges-jax/done .venv-judges-prv/done ## judges that others wrote:
 	@.venv-judges-jax/bin/python judges/canaries.py $(if $(RECORD),--record)
 	@.venv-judges-prv/bin/python judges/accountant.py $(if $(RECORD),--record)
 
+judges-tables: .venv-judges-sdnist/done .venv-judges-sdmetrics/done .venv-judges-mbi/done ## judges and rivals of synthetic tables, for `make results NAME=tables`: NIST's scorer, sdmetrics, and AIM and MST with mbi
+
+rivals: $(VENV)/dev .venv-questions/done .venv-questions-sql/done ## the questions of `make results NAME=questions` to OpenDP, diffprivlib and SmartNoise SQL, about an hour (DATA=folder of the data sets, ONLY=part of a question)
+	@for rival in opendp diffprivlib smartnoise; do $(if $(DATA),SFUMATO_DATA=$(DATA)) $(BIN)/python experiments/question_rivals.py $$rival $(if $(ONLY),--only "$(ONLY)") || exit 1; done
+
 faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back ledgers (SECONDS=600 SEED=1 DATABASE=sqlite|postgresql|both RECORD=1)
 	@$(BIN)/python -m faults --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) --database $(or $(DATABASE),both) $(if $(RECORD),--record)
 
@@ -127,4 +166,4 @@ mutants: $(VENV)/mutants ## whether tests notice small wrong changes of the code
 	@nice $(BIN)/python mutants/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(FRESH),--fresh)
 
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench .venv-peers .venv-judges-jax .venv-judges-prv demo-output playground site .mypy_cache .ruff_cache .mutants
+	@rm -rf $(VENV) .venv-bench .venv-peers .venv-judges-* .venv-questions .venv-questions-sql demo-output playground site .mypy_cache .ruff_cache .mutants

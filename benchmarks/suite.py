@@ -21,6 +21,7 @@ PARTS = {
     "nearest": "Nearest rows",
     "starting": "Starting",
     "synthetic": "Synthetic rows",
+    "tables": "Counting the pairs of a table",
     "ledger": "The ledger",
 }
 LIBRARIES = ("numpy", "pyarrow", "scipy", "polars", "pyspark", "opendp", "diffprivlib")

@@ -15,7 +15,7 @@ from typing import Any
 
 SOURCE = Path(__file__).parent.parent / "src" / "sfumato"
 LABEL = re.compile(r"(Formal guarantee|Guarantee|Assumes|Error|Exactness|Reference|Raises):\s+")
-_MECHANISMS = ("mechanisms.", "answering.")
+_MECHANISMS = ("mechanisms.", "answering.", "aggregates.")
 GUARANTEE = re.compile(r"^(Formal guarantee|Guarantee): ", re.MULTILINE)
 _NUMBERED = re.compile(r"(?:\d+\.|\([a-z]\)) ")
 # ``name : text``, or ``name   text``; lines that go on are indented
@@ -131,7 +131,7 @@ def page(which: str) -> Iterator[str]:
     """The lines of a list of guarantees: a section for each module, its own first."""
     chosen = [p for p in promises() if p.module.startswith(_MECHANISMS) == (which == "mechanisms")]
     for module, stated in itertools.groupby(chosen, lambda p: p.module):
-        title = module.removeprefix("mechanisms.").removeprefix("answering.")
+        title = module.removeprefix("mechanisms.").removeprefix("answering.").removeprefix("aggregates.")
         yield from (title, "-" * len(title), "", *restructured(_first_line(module)))
         for promise in stated:
             lines = restructured(promise.text)

@@ -146,7 +146,7 @@ def covariances(setting: Setting) -> Iterator[Part]:
                 guarantee=Guarantee(epsilon=EPSILON, delta=DELTA),
                 secret=next(secrets),
             )
-            scatter = len(rows) * made.covariance()
+            scatter = made.second_moments()
             errors.append([abs(vectors[:, j] @ scatter @ vectors[:, j] - values[j]) for j in places.values()])
         for (name, j), each in zip(places.items(), np.array(errors).T, strict=True):
             errors_of = Errors(name, float(values[j]), float(values[j] + ridge), each)

@@ -138,7 +138,7 @@ def off_diagonal(
     those of the noise, so about the rows as they were clipped and rounded; what rounding did to them is apart.
     """
     promise, (secrets, rng) = Guarantee(epsilon=epsilon, delta=DELTA), luck
-    recipe = Covariance(noise="gaussian")
+    recipe = Covariance(noise="gaussian", centred=False)
     prepared = recipe.prepare(table.schema, promise)
     assert isinstance(prepared, PreparedCovariance)
     alone = calibrate(prepared, promise).level * math.sqrt(2) * table.norm**2
@@ -148,7 +148,7 @@ def off_diagonal(
     ours, theirs = [], []
     for _ in range(repeats):
         made = release(table.rows, schema=table.schema, mechanism=recipe, guarantee=promise, secret=next(secrets))
-        ours.append(_both_sides((made.array()[:-1, :-1] - exact)[above]))
+        ours.append(_both_sides((made.second_moments() - exact)[above]))
         theirs.append(_both_sides(alone * rng.standard_normal(above[0].size)))
     rounding = _both_sides((exact - table.rows.T @ table.rows)[above])
     return Measured.of(ours), Measured.of(theirs), rounding

@@ -26,8 +26,10 @@ import blocki
 import dhaliwal
 import errata
 import kenthapadi
+import questions
 import rongauss
 import scales
+import tables
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
 VERSIONS = ("sfumato", "numpy", "scipy", "scikit-learn", "pyarrow", "dp-accounting")
@@ -44,7 +46,17 @@ INTRODUCTIONS = {
 
 def catalogue() -> list[Paper]:
     """The papers, in the order of the pages."""
-    return [dhaliwal.PAPER, kenthapadi.PAPER, rongauss.PAPER, blocki.PAPER, scales.PAPER, attacks.PAPER, errata.PAPER]
+    return [
+        dhaliwal.PAPER,
+        kenthapadi.PAPER,
+        rongauss.PAPER,
+        blocki.PAPER,
+        scales.PAPER,
+        tables.PAPER,
+        questions.PAPER,
+        attacks.PAPER,
+        errata.PAPER,
+    ]
 
 
 @dataclass(frozen=True, slots=True)

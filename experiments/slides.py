@@ -191,7 +191,7 @@ def distance_error(rows: Floats, radius: float, setting: Setting, repeats: int) 
 def variance_error(rows: Floats, setting: Setting, repeats: int) -> Measured:
     """Of the variance along the first component from a covariance sketch, over that variance."""
     promise = Guarantee(epsilon=EPSILON, delta=DELTA)
-    recipe = Covariance(noise="sketch", rows=ROWS)
+    recipe = Covariance(noise="sketch", rows=ROWS, centred=False)
     values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
     secrets, found = setting.secrets(f"covariance {rows.shape}"), []
     for _ in range(repeats):
@@ -199,7 +199,7 @@ def variance_error(rows: Floats, setting: Setting, repeats: int) -> Measured:
             rows, schema=_schema(rows.shape[1], 1.0), mechanism=recipe, guarantee=promise, secret=next(secrets)
         )
         u = vectors[:, -1]
-        found.append(abs(u @ made.covariance() @ u / values[-1] - 1))
+        found.append(abs(u @ made.second_moments() @ u / len(rows) / values[-1] - 1))
     return Measured.of(found)
 
 

@@ -143,7 +143,7 @@ def mixture(books: Books) -> None:
         _gaussian(books, epsilon)
     _laplace(books, 0.5)
     books.ask(50, 0.05)
-    books.release(_ROWS, sf.Covariance(), _REALS, epsilon=0.5, delta=1e-8)
+    books.release(_ROWS, sf.Covariance(centred=False), _REALS, epsilon=0.5, delta=1e-8)
     _laplace(books, 1.0)
 
 

@@ -121,12 +121,19 @@ def first_row(ends: Floats) -> Callable[[Any], float]:
 
 def product(made: Any) -> float:
     """The noisy sum of products of the two columns."""
-    return float(made.array()[0, 1])
+    return float(made.second_moments()[0, 1])
+
+
+def at_ends(made: Any) -> float:
+    """Noisy counts at the ends of the bounds of both columns: how many more at the high one than at the low one."""
+    sizes = [len(cells) for cells in made.manifest["mechanism"]["bins"]]
+    columns = np.split(np.asarray(made.beside["counts.parquet"])[: sum(sizes)], np.cumsum(sizes)[:-1])
+    return float(sum(int(counts[-1]) - int(counts[0]) for counts in columns))
 
 
 def across(made: Any) -> float:
     """The sketch of a covariance, along the record that comes or goes."""
-    return float(((np.asarray(made.array()) @ np.ones(2)) ** 2).sum())
+    return float(((np.asarray(made.view.rows) @ np.ones(2)) ** 2).sum())
 
 
 def model(made: Any) -> float:

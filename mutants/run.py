@@ -41,6 +41,7 @@ PACKAGES = (
     "mechanisms",
     "mechanisms/synthetic",
     "answering",
+    "aggregates",
 )
 AFTER = {  # no part in what is promised: types, files, bounds for attackers, what sees published numbers only
     "numerics/types.py",
@@ -48,10 +49,12 @@ AFTER = {  # no part in what is promised: types, files, bounds for attackers, wh
     "privacy/guarantee.py",
     "projection/moment_grid.py",
     "projection/projection.py",
+    "ledger/database.py",
     "ledger/journal.py",
     "mechanisms/base.py",
     "randomness/idealized.py",
     "randomness/stream.py",
+    "aggregates/estimates.py",
 }
 
 

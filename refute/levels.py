@@ -5,7 +5,7 @@ from typing import Any
 
 from sfumato.privacy.calibration import Family, calibrate
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import Composed, _pure_epsilon
+from sfumato.privacy.losses import Composed, pure_epsilon
 
 _KNOWN: dict[Any, float] = {}
 
@@ -34,7 +34,7 @@ class _Summed(Family):
 
     def loss(self, at: float) -> Any:
         """All or nothing."""
-        return _Sum(_pure_epsilon(self.ready.loss(at)))
+        return _Sum(pure_epsilon(self.ready.loss(at)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.random import Generator
 
-from refute import graphs, questions, released, schemas
+from refute import aggregates, graphs, questions, released, schemas
 from refute.luck import chance, pick
 from refute.pairs import Neighbourhood
 from refute.released import Released, contest, family_of, public_seed
@@ -20,6 +20,7 @@ from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.mechanisms.table.recipe import Table
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
 from sfumato.tables.schema import Schema
@@ -136,6 +137,21 @@ def _synthetic(luck: Generator, *, noise: Any) -> Released:
     return contest(luck, recipe, around if around.guarantee.neighbours == "add-remove" else _some(around))
 
 
+def _table(luck: Generator, *, noise: Any) -> Released:
+    """One row is drawn: how many a noisy count asks for, whatever its outcome, does not matter here."""
+    rounds, cells = pick(luck, (0, 0, 1, 2)), pick(luck, (100, 300_000))
+    of = schemas.schema(luck, Terms(columns=3))
+    if len(of.data_columns) == 1 and chance(luck, 0.8):  # no pairs
+        of = replace(of, columns=(*of.columns, Flag("beside")))
+    label = pick(luck, (None, *(column.name for column in of.data_columns)))
+    share = pick(luck, (0.0, 0.37, 0.9))
+    method: Any = pick(luck, ("pairs", "pairs", "tree", "copula"))
+    recipe = Table(label, rows=1, method=method, noise=noise, rounds=rounds, label_share=share, cells=cells)
+    around = _around(luck, of, noise, whole=True, comes=True)
+    around = replace(around, guarantee=replace(around.guarantee, change=None))
+    return contest(luck, recipe, around if around.guarantee.neighbours == "add-remove" else _some(around))
+
+
 def _label(luck: Generator, of: Schema) -> tuple[str | None, Any]:
     if len(of.data_columns) < 2 or chance(luck, 0.3):
         return None, "values"
@@ -168,8 +184,10 @@ _NOISY: dict[str, Drawn] = {
     "Components": _components,
     "Covariance": _covariance,
     "Synthetic": _synthetic,
+    "Table": _table,
     "NoisyDistances": _distances,
     "EdgeNoise": graphs.edge_noise,
+    "Question": aggregates.contest,
 }
 _OTHERS: dict[str, Drawn] = {
     "Sketch, fresh projection": _fresh,
@@ -178,6 +196,8 @@ _OTHERS: dict[str, Drawn] = {
     "RandomizedResponse": _responses,
     "GraphSketch": graphs.graph_sketch,
     "EdgeResponse": graphs.edge_response,
+    "Question, one column": aggregates.of_moments,
+    "Question, quantiles": aggregates.of_quantiles,
     "Counting": questions.counting,
     "SparseVector": questions.sparse_vector,
     "Weights": questions.weights,

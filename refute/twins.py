@@ -12,6 +12,11 @@ from unittest import mock
 import numpy as np
 
 from refute import levels
+from sfumato.aggregates import selection, sharing
+from sfumato.aggregates.exposure import Exposure, Norms
+from sfumato.aggregates.noise_scale import NoiseScale
+from sfumato.aggregates.quantiles import CountTree
+from sfumato.aggregates.statistics import Grid, Moments, PublicSpread, Totalled
 from sfumato.answering.counting import PreparedCounting
 from sfumato.answering.median import PreparedMedian
 from sfumato.answering.multiplicative_weights import PreparedWeights
@@ -23,6 +28,8 @@ from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.distances import DistanceGrid, PreparedDistances
 from sfumato.mechanisms.second_moment import CentredGrid
 from sfumato.mechanisms.synthetic.stages import MeanStage, MomentStage
+from sfumato.mechanisms.table import counting
+from sfumato.mechanisms.table.budget import Meter, TableMoves, TableScales
 from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.lattice_projection import LatticeProjection
@@ -172,6 +179,94 @@ def _one_column() -> Context:
     return _replaced(responses, "_changed", lambda answers, guarantee: honest(answers, guarantee)[:1])
 
 
+@contextlib.contextmanager
+def _one_table() -> Iterator[None]:
+    """Each one-way table is drawn as if it were the only one, and none is charged."""
+    honest = TableScales.alike
+    alone = _replaced(TableScales, "alike", lambda scales, _tables, share: honest(scales, 1, share))
+    with alone, _replaced(Meter, "_charge", lambda *_: None):
+        yield
+
+
+def _counted_twice() -> Context:
+    honest = counting.tables
+    return _replaced(counting, "tables", lambda *given: 2 * honest(*given))
+
+
+def _as_if_removed(moves: TableMoves) -> float:
+    return float(moves.group)
+
+
+# ---- questions with aggregates --------------------------------------------------------------------------------------
+
+
+def _unclipped_cells(grid: Grid, cells: np.ndarray) -> np.ndarray:
+    """Cells beyond the bounds stay so, as far as a few times their width."""
+    width = grid.high - grid.low
+    with np.errstate(over="ignore"):
+        return np.rint(np.clip(np.nan_to_num((cells - grid.low) / width), -2.0, 3.0) * grid.steps)
+
+
+def _one_group(exposure: Exposure, low: int, high: int) -> Norms:
+    """A record that is replaced leaves one group, and enters none."""
+    most = exposure.group * max(abs(low), abs(high), high - low)
+    return Norms(most, float(most))
+
+
+def _never_replaced(exposure: Exposure, whole: int) -> Norms:
+    return Norms(exposure.group * whole, float(exposure.group * whole))
+
+
+def _third_of_spread(statistic: PublicSpread, exposure: Exposure) -> Norms:
+    most = max(1, exposure.group * statistic.grid.steps**2 // 3)
+    return Norms(most, float(most))
+
+
+def _width_alone(total: Totalled, exposure: Exposure) -> Norms:
+    """A sum moves by the width of the bounds, as if no record came or went."""
+    most = exposure.group * total.grid.steps
+    return Norms(most, float(most))
+
+
+def _without_number(moments: Moments, exposure: Exposure) -> Norms:
+    """Centred moments of which the number of records is forgotten."""
+    return _CENTRED(moments, exposure) if not moments.centred else Norms(*(_one(moments, exposure),) * 2)
+
+
+def _one(moments: Moments, exposure: Exposure) -> int:
+    return int(exposure.group * moments.whole)
+
+
+_CENTRED = Moments.moves
+
+
+def _half_drawn(noise: NoiseScale, exact: np.ndarray, secret: Any, *context: Any) -> np.ndarray:
+    """Noise of half the scale."""
+    return _ADDED(replace(noise, scale=noise.scale / 2), exact, secret, *context)
+
+
+_ADDED = NoiseScale.added
+
+
+def _off_by_one(filled: np.ndarray, counts: np.ndarray, cells: int, order: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Scores about a whole rank, the next above that of the quantile: it moves by 1 or 0 as records come and go."""
+    rank = -(-order.numerator * int(counts.sum()) // order.denominator)
+    whole = np.zeros(cells, np.int64)
+    whole[filled] = counts
+    below = np.cumsum(whole)
+    return -order.denominator * np.abs(below - rank), np.ones(cells, np.int64)
+
+
+def _one_level(tree: CountTree, exposure: Exposure) -> Norms:
+    """A tree whose record is in one node, and not in one of each level."""
+    del tree
+    return exposure.of_shares(1)
+
+
+def _all_of_it(variances: Any, _power: float) -> list[float]:
+    return [1.0] * len(variances)
+
+
 def _by_type() -> Context:
     """Whole numbers that come as doubles are not listed: one missing cell tells on a whole column of pandas."""
     honest = cells._category_from_numbers
@@ -191,8 +286,12 @@ def _lines(*names: str) -> tuple[str, ...]:
     return tuple(f"{name}, {noise}" for name in names for noise in _BOTH)
 
 
-_ROWS = _lines("Sketch", "ChosenSketch", "Components", "Covariance", "Synthetic", "NoisyDistances")
+_ROWS = _lines("Sketch", "ChosenSketch", "Components", "Covariance", "Synthetic", "NoisyDistances", "Table")
+_TABLES = ("Table, gaussian", "Table, laplace")
 _COLUMN = ("Sketch, one column",)
+_QUESTIONS = ("Question, gaussian", "Question, laplace")
+_OF_ONE = ("Question, one column",)
+_QUANTILES = ("Question, quantiles",)
 _ATTAINED = ("Covariance, sketch", "RandomizedResponse", "Counting", "MWEM", "SparseVector")
 
 TWINS = (
@@ -225,5 +324,23 @@ TWINS = (
     Twin("updates not counted", ("Weights",), _undivided(PreparedWeights, "updates")),
     Twin("hard answers not counted", ("Median",), _undivided(PreparedMedian, "hard")),
     Twin("one column counted", ("RandomizedResponse",), _one_column),
+    Twin("one table counted", _TABLES, _one_table),
+    Twin("records counted twice", _TABLES, _counted_twice),
+    Twin("replaced as if removed", _TABLES, lambda: _replaced(TableMoves, "table", property(_as_if_removed))),
+    Twin("noise halved", _QUESTIONS, lambda: _replaced(NoiseScale, "added", _half_drawn)),
+    Twin("group forgotten", _QUESTIONS, _prepared_for(_alone)),
+    Twin("clip left out", _QUESTIONS, lambda: _replaced(Grid, "places", _unclipped_cells)),
+    Twin("one group counted", _QUESTIONS, lambda: _replaced(Exposure, "of_number", _one_group)),
+    Twin("replaced as if removed", _QUESTIONS, lambda: _replaced(Exposure, "of_shares", _never_replaced)),
+    Twin("all of the budget for each aggregate", _QUESTIONS, lambda: _replaced(sharing, "_shares", _all_of_it)),
+    Twin("rank of a quantile off by one", _QUANTILES, lambda: _replaced(selection, "scores", _off_by_one)),
+    Twin("one level of a tree counted", _QUANTILES, lambda: _replaced(CountTree, "moves", _one_level)),
+    Twin("a third of the spread", _OF_ONE, lambda: _replaced(PublicSpread, "moves", _third_of_spread)),
+    Twin(
+        "records that come and go forgotten",
+        (*_OF_ONE, *_QUESTIONS),
+        lambda: _replaced(Totalled, "moves", _width_alone),
+    ),
+    Twin("number of records forgotten", _OF_ONE, lambda: _replaced(Moments, "moves", _without_number)),
     Twin("a column's type decides", ("reading a table",), _by_type),
 )

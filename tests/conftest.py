@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from faults.server import Server, programs
 from sfumato.ledger.ledger import Ledger
-from support import quick
+from support import quick, sources
 from support.spending import pure
 
 
@@ -26,6 +26,8 @@ def pytest_configure(config):
         config.pluginmanager.register(quick.Quick())
     if quick.FOLDER in os.environ:
         config.pluginmanager.register(quick.Costs(os.environ[quick.FOLDER]))
+    if quick.NOTES in os.environ:
+        config.pluginmanager.register(quick.Entered(sources.SOURCE, os.environ[quick.NOTES]))
 
 
 settings.register_profile(

@@ -20,8 +20,8 @@ import time
 from collections.abc import Sequence
 
 from sfumato import untrusted
-from sfumato.commands import streams
-from sfumato.commands.options import Parser, unparsed
+from sfumato.commands.console import streams
+from sfumato.commands.console.options import Parser, unparsed
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
 
@@ -34,8 +34,10 @@ _COMMANDS = {  # and the module that has its options, in the order of the help
     "release": "release",
     "show": "estimate",
     "report": "report",
+    "compare": "compare",
     "estimate": "estimate",
     "ask": "ask",
+    "sql": "sql",
     "ledger": "ledger",
     "clean": "clean",
     "audit": "audit",

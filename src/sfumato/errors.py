@@ -56,3 +56,7 @@ class RangeError(SfumatoError, OverflowError):
 
 class LeftoverWarning(UserWarning):
     """A release that was killed has left a hidden folder beside a new one."""
+
+
+class InexactWarning(UserWarning):
+    """A number that is usually computed was estimated by drawing, because computing it would take too much memory."""

@@ -11,7 +11,7 @@ from sfumato.answering.counting import Counting
 from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM
 from sfumato.answering.sparse_vector import MOST_POSITIVES, Scales, SparseVector
-from sfumato.answering.workload import Partition
+from sfumato.answering.workload import DisjointParts
 from sfumato.errors import ParameterError
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
@@ -103,7 +103,7 @@ def test_what_a_comparison_costs_is_rounded_up():
 
 
 def test_one_round_is_a_run():
-    parts = (Partition.question(np.array([True, False, False, True]), DOMAIN),)
+    parts = (DisjointParts.question(np.array([True, False, False, True]), DOMAIN),)
     prepared = MWEM(workload=parts, rounds=1).prepare(DOMAIN, REPLACE)
     assert prepared.parts(1.0).selecting == 0.5
     assert MWEM(workload=parts, rounds=4).prepare(DOMAIN, REPLACE).parts(1.0).selecting == 0.125
@@ -117,10 +117,10 @@ def test_a_workload_holds_a_gigabyte():
 
 
 def test_marginals_tell_combinations_apart():
-    made = Partition.marginal(DOMAIN, ["a", "b"])
+    made = DisjointParts.marginal(DOMAIN, ["a", "b"])
     assert made.parts == 4
     assert sorted(made.labels.tolist()) == [0, 1, 2, 3]
-    assert Partition.marginal(DOMAIN, ["a"]).totals([1, 2, 4, 8]).sum() == 15
+    assert DisjointParts.marginal(DOMAIN, ["a"]).totals([1, 2, 4, 8]).sum() == 15
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.1, 1e-3])
@@ -150,7 +150,7 @@ def test_scales_are_taken_up_to_both_ends_of_the_samplers_range_and_not_beyond()
 @pytest.mark.parametrize("pair", [REPLACE, ADD])
 def test_scores_are_errors_less_what_noise_would_add_in_every_part(pair):
     """By hand: rows (3, 1, 0, 4) against (2.4, 2.6, 0.5, 2.5); rounded half up, (2, 3, 1, 3)."""
-    workload = (Partition.marginal(DOMAIN, ["a", "b"]), Partition.question([True, False, False, True], DOMAIN))
+    workload = (DisjointParts.marginal(DOMAIN, ["a", "b"]), DisjointParts.question([True, False, False, True], DOMAIN))
     prepared = MWEM(workload=workload, rounds=2).prepare(DOMAIN, pair)
     parts = mwem.MWEMParts(0.1, 2.75, None)
     found = prepared.scores(np.array([3, 1, 0, 4]), np.array([2.4, 2.6, 0.5, 2.5]), parts)

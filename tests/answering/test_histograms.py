@@ -17,7 +17,7 @@ from sfumato.answering.median import Median, agreement, candidates, candidates_o
 from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM, suggested_rounds
 from sfumato.answering.sparse_vector import SparseVector
-from sfumato.answering.workload import Partition, marginals, questions, refitted, uniform_weights
+from sfumato.answering.workload import DisjointParts, marginals, questions, refitted, uniform_weights
 from sfumato.errors import ExhaustedError, ParameterError
 from sfumato.files.open_table import open_table
 from sfumato.privacy.calibration import calibrate
@@ -254,7 +254,7 @@ def test_updates_are_free_and_reach_what_was_measured():
 
 
 def test_absurd_measurements_do_not_break_the_weights():
-    part = Partition.question(np.arange(8) < 3, DOMAIN)
+    part = DisjointParts.question(np.arange(8) < 3, DOMAIN)
     found = refitted(uniform_weights(DOMAIN, 1), [(part, np.array([1e15])), (part, np.array([-1e15]))], 1, 50)
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)
@@ -279,12 +279,12 @@ def test_labels_that_are_no_partition_are_refused(labels, parts, says):
     """Its parts decide how much noise is drawn: one part moves by less than two."""
     array = np.array(labels, np.uint64 if 2**63 in labels else None)
     with pytest.raises(ParameterError, match=says):
-        Partition("p", array, parts)
+        DisjointParts("p", array, parts)
 
 
 def test_a_partition_stays_as_it_was_checked():
     labels = np.array([0, 1, -1])
-    part = Partition("p", labels, 2)
+    part = DisjointParts("p", labels, 2)
     labels[:] = 5
     assert part.labels.tolist() == [0, 1, -1]
     with pytest.raises(ValueError, match="read-only"):

@@ -11,6 +11,7 @@ import sparse_vectors
 from sfumato.answering.median import PreparedMedian
 from sfumato.answering.multiplicative_weights import PreparedWeights
 from sfumato.answering.mwem import PreparedMWEM
+from sfumato.audit.aggregate_trials import AGGREGATES
 from sfumato.audit.cases import ANSWERS, EPSILONS
 from sfumato.audit.examine import Effort, examine
 from sfumato.audit.query_trials import HONEST, counts, median, mwem, selection, sparse_vector, weights
@@ -88,7 +89,7 @@ def test_what_is_broken_is_caught_at_every_epsilon(name, epsilon):
 
 
 def test_every_honest_mechanism_is_a_line_of_the_suite():
-    assert [case.name for case in ANSWERS] == list(HONEST)
+    assert [case.name for case in ANSWERS if case.name not in AGGREGATES] == list(HONEST)
     assert not set(HONEST) & set(BROKEN)
 
 

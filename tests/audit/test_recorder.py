@@ -39,6 +39,7 @@ WAYS = {
     "gaussian": (lambda words: words.gaussian(3, 9.0), ["gaussian"], []),
     "respond": (lambda words: words.respond(CODES, 3, 1.0), ["response"], []),
     "choose": (lambda words: words.choose(SCORES.tolist(), 0.5), ["choice"], []),
+    "choose_repeated": (lambda words: words.choose_repeated(SCORES, np.ones(3, np.int64), 0.5), ["choice"], []),
     "flip": (lambda words: words.flip(SCORES.tolist(), 0.5), ["flips"], []),
     "coins": (lambda words: words.coins(SCORES, 3), [], ["coins"]),
     "uniform": (lambda words: words.uniform(4, 6), [], ["uniform"]),

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 from sfumato.cli import main
 from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger
+from sfumato.pipeline.answers import WHY_NO_ESTIMATE
 from sfumato.randomness.secret import Secret
 from support.hostile import HOSTILE
 from support.rows import forbid_reading, reading
@@ -37,6 +37,7 @@ values = ["Bern", "Basel"]
 """
 ASK = ["ask", "people.csv", "--schema", "people.toml", "--ledger", "budget.db"]
 PAGE = (Path(__file__).parents[2] / "docs" / "queries.md").read_text()
+NUMBERS = ("value", "standard_error", "low", "high")
 ROWS = 1200
 AGES = np.random.default_rng(1).integers(18, 95, ROWS)
 
@@ -86,13 +87,107 @@ def test_every_answer_is_a_line_with_its_interval_and_then_comes_what_remains(ca
     assert len(lines) == 3
 
 
+def test_several_numbers_are_a_table_below_their_question(capsys, monkeypatch):
+    monkeypatch.setattr(Secret, "fresh", lambda: secret_of(always(0)))
+    lines = asked(
+        capsys, "--epsilon", "0.5", "mean(age),  count where smoker by city", "count", "--level", "0.9"
+    ).splitlines()
+    of_bern = AGES[::2][AGES[::2] % 3 == 0]
+    assert lines[0] == "mean(age), count where smoker by city"
+    assert lines[1].split() == ["city", "aggregate", "value", "+-", "low", "(90%)", "high", "(90%)"]
+    assert lines[2].split()[:3] == ["Bern", "mean(age)", f"{of_bern.mean():.1f}"]
+    assert lines[4].split() == ["missing", "mean(age)", "-", "-", "0.0", "120.0"]
+    assert lines[5].split()[:3] == ["Bern", "count", str(len(of_bern))]
+    assert lines[8].strip() == WHY_NO_ESTIMATE
+    assert lines[9] == ""
+    assert lines[10] == f"count: {ROWS:,} +- 2.84 (90%: {ROWS - 6:,} to {ROWS:,})"
+    assert lines[11].startswith("people: spent 1 of epsilon 3")
+    assert len(lines) == 12
+    assert all(line.startswith("  ") for line in lines[1:9])
+
+
+def test_json_has_the_rows_of_every_table(capsys):
+    facts = json.loads(asked(capsys, "--epsilon", "0.5", "histogram(age, 2), mean(age) by city", "--json"))
+    (answer,) = facts["answers"]
+    assert set(answer) == {"query", "rows"}
+    assert len(answer["rows"]) == 9
+    first, last = answer["rows"][0], answer["rows"][-1]
+    assert list(first) == ["city", "aggregate", "at", *NUMBERS]
+    assert (first["city"], first["aggregate"], first["at"]) == ("Bern", "histogram(age, 2)", "0 to 60")
+    assert (last["city"], last["aggregate"], last["at"]) == (None, "mean(age)", None)
+    assert isinstance(first["value"], int)
+
+
+def test_gaussian_noise_needs_a_delta_that_the_budget_has(capsys):
+    told = refused(capsys, "--epsilon", "0.5", "count by city", "--delta", "1e-6")
+    assert "--delta needs a budget with a delta: this one has delta 0" in told
+    assert entries() == 1
+    main(["ledger", "init", "delta.db", "--dataset", "people", "--epsilon", "3", "--delta", "1e-5"])
+    capsys.readouterr()
+    start = [*ASK[:-1], "delta.db"]
+    assert main([*start, "--epsilon", "0.5", "--delta", "1e-6", "--json", "count by city"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["terms"]["method"], facts["terms"]["delta"]) == ("gaussian", 1e-6)
+    assert facts["record"]["mechanism"]["statistics"][0][0]["noise"] == "gaussian"
+    assert main([*start, "--epsilon", "0.5", "--delta", "1e-6", "--price", "count by city", "mean(age)"]) == 0
+    assert capsys.readouterr().out.startswith("2 questions at epsilon 0.5, delta 1e-06 each. No data was read.")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_out_gets_the_answers_as_a_table(capsys, ending):
+    asked(capsys, "--epsilon", "0.1", "count by city", "--out", f"one.{ending}")
+    asked(capsys, "--epsilon", "0.1", "mean(age) by smoker", "smoker", "--out", f"two.{ending}")
+    read = pv.read_csv if ending == "csv" else pq.read_table
+    assert read(f"one.{ending}").column_names == ["city", "aggregate", *NUMBERS]
+    both = read(f"two.{ending}")
+    assert both.column_names == ["question", "smoker", "aggregate", *NUMBERS]
+    assert both["question"].to_pylist() == ["mean(age) by smoker"] * 2 + ["smoker"]
+
+
+def test_a_file_for_answers_that_cannot_be_is_refused_before_any_charge(capsys, tmp_path):
+    assert "must name a new file that ends in .csv or .parquet" in refused(
+        capsys, "--epsilon", "0.1", "smoker", "--out", "x.xlsx"
+    )
+    (tmp_path / "there.csv").touch()
+    assert "a new file" in refused(capsys, "--epsilon", "0.1", "smoker", "--out", "there.csv")
+    assert "a new file" in refused(capsys, "--epsilon", "0.1", "smoker", "--out", "no/x.csv")
+    refused(capsys, "--epsilon", "4", "smoker", "--out", "x.csv")
+    assert not Path("x.csv").exists()
+    weights = ["--epsilon", "1", "--method", "weights", "smoker"]
+    assert "--out needs --method laplace" in refused(capsys, *weights, "--out", "x.csv")
+    assert entries() == 1
+
+
+@pytest.mark.parametrize("method", ["weights", "median", "mwem"])
+def test_methods_for_conditions_say_so_of_aggregates(capsys, method):
+    told = refused(capsys, "--epsilon", "1", "--method", method, "smoker", "mean(age)")
+    assert f"--method {method} answers conditions only" in told
+    assert "ask 'mean(age)' without --method" in told
+    assert entries() == 1
+
+
+def test_first_tries_of_newcomers_cost_nothing(capsys):
+    for text in ("mean(agee)", "avg age", "select avg(age) from people", "stddev(age)", "mean(city)", "count by age"):
+        refused(capsys, "--epsilon", "0.1", text)
+    assert entries() == 1
+    assert asked(capsys, "--epsilon", "0.1", "COUNT(*)").startswith("COUNT(*): 1,")
+
+
+def test_aggregates_are_priced_without_reading_a_row(capsys, monkeypatch):
+    forbid_reading(monkeypatch)
+    priced = asked(capsys, "--epsilon", "0.1", "mean(age), count by city", "--price", "--json")
+    assert json.loads(priced)["quotes"][0]["after"] == pytest.approx(0.1)
+    assert entries() == 1
+
+
 def test_json_holds_the_answers_the_budget_and_a_record_that_the_ledger_knows(capsys):
     facts = json.loads(asked(capsys, "--epsilon", "0.5", "smoker", "--json", "--level", "0.9"))
     (answer,) = facts["answers"]
     assert answer["low"] <= answer["value"] <= answer["high"]
     assert facts["budget"] == {"dataset": "people", "spent": [0.5], "remaining": 2.5}
+    assert answer["rows"] == [{"aggregate": "count"} | {key: answer[key] for key in NUMBERS}]
     promised = {"unit": "record", "neighbours": "replace", "group": 1}
-    assert facts["terms"] == {"method": "laplace", "epsilon": 0.5, "level": 0.9} | promised
+    assert facts["terms"] == {"method": "laplace", "epsilon": 0.5, "delta": 0.0, "level": 0.9} | promised
     assert Ledger("budget.db").check_release(facts["record"]).guarantee.epsilon == 0.5
 
 
@@ -102,7 +197,7 @@ def test_a_batch_is_priced_first_without_reading_a_row(capsys, monkeypatch):
     assert priced.splitlines() == [
         "3 questions at epsilon 0.1 each. No data was read.",
         "Cap: epsilon 3, delta 0 for one record changed",
-        "  Spent: epsilon 0. After these answers: epsilon 0.3 (basic composition). Within the cap.",
+        "  Spent: epsilon 0. After these answers: epsilon 0.3 (sum of epsilons). Within the cap.",
     ]
     facts = json.loads(asked(capsys, "--epsilon", "2", "--batch", "ages.txt", "--price", "--json"))
     assert (facts["questions"], facts["quotes"][0]["after"], facts["quotes"][0]["fits"]) == (3, 6.0, False)
@@ -174,7 +269,8 @@ def test_help_shows_an_example_and_what_a_question_looks_like(capsys):
     with pytest.raises(SystemExit):
         main(["ask", "--help"])
     told = capsys.readouterr().out
-    assert '--epsilon 0.1 "age >= 40 and smoker"' in told
+    assert '--epsilon 0.1 "mean(age) by city"' in told
+    assert "histogram(age, 10) by smoker" in told
     assert "`blood pressure` > 120" in told
 
 
@@ -183,7 +279,7 @@ def test_other_methods_are_charged_whole_and_answer_all_questions(capsys):
     for number, method in enumerate(("weights", "mwem"), 1):
         priced = asked(capsys, *questions, "--method", method, "--price").splitlines()
         assert priced[0] == "4 questions at epsilon 1 together. No data was read."
-        assert f"After these answers: epsilon {number} (basic composition). Within the cap." in priced[2]
+        assert f"After these answers: epsilon {number} (sum of epsilons). Within the cap." in priced[2]
         lines = asked(capsys, *questions, "--method", method, "--histogram", f"{method}.parquet").splitlines()
         assert len(lines) == 5
         assert f"spent {number} of epsilon 3" in lines[4]
@@ -264,33 +360,9 @@ def test_a_session_that_runs_out_tells_what_it_answered_and_what_it_did_not(caps
     assert [s.state for s in Ledger("budget.db").dataset("people").releases] == ["committed"]
 
 
-def masked(line):
-    """An answer without what the noise decides."""
-    return re.sub(r"(: )-?[\d,]+((?: \+- [\d.]+)? \(95%: )-?[\d,]+ to -?[\d,]+\)", r"\1N\2N to N)", line)
-
-
-def test_the_commands_of_the_page_on_queries_print_what_it_says(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Secret, "fresh", lambda: Secret.for_testing(1))  # which questions are measured is noise, too
-    (tmp_path / "page").mkdir()
-    monkeypatch.chdir(tmp_path / "page")
-    making, *asking = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(asking) == 2
-    names = {}
-    exec(making, names)  # noqa: S102 - our own page
-    Path("people.toml").write_text(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL).group(1))
-    blocks = re.findall(r"^    \$ sfumato (.*)\n((?:    [^$].*\n)+)", PAGE, re.MULTILINE)
-    assert len(blocks) == 8
-    for line, said in blocks:
-        main(shlex.split(line))
-        told = capsys.readouterr()
-        printed = (told.out + told.err).splitlines()
-        assert [masked(p) for p in printed] == [masked(s.removeprefix("    ")) for s in said.splitlines()]
-    for block in asking:
-        exec(block, names)  # noqa: S102 - likewise
-        assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", block)
-
-
 def test_the_page_on_queries_knows_the_true_number():
     rng, n = np.random.default_rng(1), 10_000
     ages, smokers = rng.integers(18, 95, n), rng.random(n) < 0.25
     assert f"The true number is {((ages >= 40) & smokers).sum():,}." in PAGE
+    means = [ages[(ages >= 40) & (smokers == smoker)].mean() for smoker in (False, True)]
+    assert f"The true means are {means[0]:.1f} and {means[1]:.1f}." in PAGE

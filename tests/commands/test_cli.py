@@ -18,8 +18,8 @@ import pytest
 
 from sfumato import cli
 from sfumato.cli import main
-from sfumato.commands.options import unparsed
-from sfumato.commands.streams import ProgressLine
+from sfumato.commands.console.options import unparsed
+from sfumato.commands.console.streams import ProgressLine
 from sfumato.releases.release import load
 from sfumato.tables.schema import Schema
 
@@ -252,7 +252,7 @@ sys.exit(main(sys.argv[2:]))
     ("loading", "code", "told"),
     [
         ("sfumato.cli", -signal.SIGTERM, ""),
-        ("sfumato.commands.options", -signal.SIGTERM, ""),
+        ("sfumato.commands.console.options", -signal.SIGTERM, ""),
         ("sfumato.releases.release", 2, "sfumato: interrupted; nothing was left behind\n"),
         ("numpy", 2, "sfumato: interrupted; nothing was left behind\n"),
         ("decimal", 2, "sfumato: interrupted; nothing was left behind\n"),

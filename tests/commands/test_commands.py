@@ -112,13 +112,14 @@ def test_plans_regions_and_feasible_promises_are_printed_and_drawn(capsys):
 
 @pytest.mark.usefixtures("flags")
 @pytest.mark.parametrize(
-    "options", ["", "--delta 1e-6 --neighbours add-remove --centred", "--delta 1e-6 --noise sketch"]
+    "options",
+    ["", "--delta 1e-6 --neighbours add-remove --centred", "--delta 1e-6 --noise sketch --no-centred", "--no-centred"],
 )
 def test_a_covariance_is_released_and_asked(options, capsys):
-    unit = "record" if options else "attribute"
+    unit = "record" if "delta" in options else "attribute"
     run(f"release covariance flags.parquet --schema flags.toml --epsilon 8 --unit {unit} {options} --out c", capsys)
     assert ("80 records" in run("show c", capsys)) == ("add-remove" not in options)
-    about = "the mean" if "centred" in options else "the middle of the bounds"
+    about = "the middle of the bounds" if "--no-centred" in options else "the mean"
     assert run("estimate variance c f1 f2=-0.5", capsys).startswith(f"Variance about {about}: ")
     assert run("estimate components c 2", capsys).count(": variance ") == 3
     assert f"Unit: variance about {about} in the columns' own units." in run("estimate components c 2", capsys)
@@ -127,6 +128,33 @@ def test_a_covariance_is_released_and_asked(options, capsys):
     assert facts["unit"] == f"variance about {about} in the columns' own units"
     assert main(["estimate", "variance", "c", "f1=x"]) == 2
     assert main(["estimate", "variance", "c", "nothing"]) == 2
+    assert main(["estimate", "correlation", "c"]) == (2 if "--no-centred" in options else 0)
+
+
+@pytest.mark.usefixtures("flags")
+def test_correlations_covariances_and_regressions_are_printed_as_tables(capsys):
+    run("release covariance flags.parquet --schema flags.toml --epsilon 300 --unit attribute --out c", capsys)
+    made = load("c")
+    lines = run("estimate correlation c --most 4", capsys).splitlines()
+    assert lines[0].split() == ["columns", "correlation", "standard", "error", "95%", "from", "to"]
+    strengths = [abs(float(line.split()[2])) for line in lines[1:5]]
+    assert strengths == sorted(strengths, reverse=True)
+    assert lines[5] == "11 more entries (--most N prints more)."
+    assert "from -1 to 1" in lines[6]
+    facts = json.loads(run("estimate correlation c f1 f2 --json --level 0.9", capsys))
+    (entry,) = facts["entries"]
+    low, high = made.correlation()["f1", "f2"].interval(0.9)
+    assert (entry["row"], entry["column"], entry["low"], entry["high"]) == ("f1", "f2", low, high)
+    wide = json.loads(run("estimate covariance c f1 f2 --json --simultaneous", capsys))["entries"]
+    assert [(e["row"], e["column"]) for e in wide] == [("f1", "f1"), ("f2", "f2"), ("f1", "f2")]
+    narrow = json.loads(run("estimate covariance c f1 f2 --json", capsys))["entries"]
+    assert all(w["high"] - w["low"] > n["high"] - n["low"] for w, n in zip(wide, narrow, strict=True))
+    facts = json.loads(run("estimate regression c f1 f2 f3 --json", capsys))
+    assert [term["term"] for term in facts["terms"]] == ["(intercept)", "f2", "f3"]
+    assert facts["terms"][1]["coefficient"] == made.regression("f1", ["f2", "f3"]).coefficients.value[0]
+    assert run("estimate regression c f1", capsys).splitlines()[0].startswith("term ")
+    assert main(["estimate", "regression", "c", "g1"]) == 2
+    assert "did you mean f1" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("flags")

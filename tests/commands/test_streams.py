@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from sfumato.cli import main
-from sfumato.commands import streams
+from sfumato.commands.console import streams
 from sfumato.ledger.ledger import Ledger
 from sfumato.releases.release import load
 from support.spending import pure, states
@@ -128,9 +128,8 @@ def test_a_reader_who_has_gone_ends_a_process_as_a_signal_would(people):
 
 @pytest.mark.parametrize("without", [(), (0, 1, 2)])
 def test_descriptors_of_streams_are_always_taken(without):
-    code = (
-        "from sfumato.commands import streams; streams.install(); import os; f = open(os.devnull); os._exit(f.fileno())"
-    )
+    taken = "import os; f = open(os.devnull); os._exit(f.fileno())"
+    code = f"from sfumato.commands.console import streams; streams.install(); {taken}"
     shell = ["/bin/sh", "-c", 'exec "$@" ' + " ".join(f"{n}>&-" for n in without), "sh", sys.executable, "-c", code]
     assert subprocess.run(shell, check=False).returncode > 2  # noqa: S603
 

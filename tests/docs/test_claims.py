@@ -9,10 +9,12 @@ import pytest
 
 import development
 import sfumato as sf
+from sfumato.aggregates.asked import prepare
 from sfumato.engines.spark import _FAN, _MOST_BLOCKS
 from sfumato.intervals import additive_noise
 from sfumato.mechanisms.responses import response_loss
 from sfumato.privacy.calibration import calibrate, least_level
+from sfumato.queries.questions import parse_question
 from sfumato.tables.blocks import _CELLS_PER_BYTE, _MOST_ROWS, MEMORY
 from support import claims
 from support.claims import Register, measured
@@ -312,6 +314,22 @@ def test_the_plan_of_the_readme_says_what_is_quoted():
 def test_a_count_errs_as_the_page_on_questions_says():
     for epsilon in (0.01, 0.1, 0.5):
         assert additive_noise.counted(0.0, 1 / epsilon).standard_error * epsilon == pytest.approx(1.41, rel=0.02)
+
+
+def test_gaussian_noise_is_better_for_as_many_aggregates_as_the_page_on_questions_says():
+    columns = [sf.Integer(f"x{place}", 0, 100) for place in range(12)]
+    schema = sf.Schema([*columns, sf.Category("city", ("Bern", "Basel"))])
+
+    def errors(count, by, **terms):
+        question = parse_question(", ".join(f"mean(x{place})" for place in range(count)) + by, schema)
+        return prepare(question, sf.Guarantee(epsilon=0.5, **terms)).spending.scales[0].scale
+
+    page = (ROOT / "docs" / "queries.md").read_text()
+    assert "with `--delta 1e-6` for about ten or more, or five or\n  more in groups under `replace`" in page
+    for by, few, many in (("", 5, 10), (" by city", 3, 5)):
+        for count, better in ((few, False), (many, True)):
+            laplace, gaussian = errors(count, by) * 2**0.5, errors(count, by, delta=1e-6)
+            assert (gaussian < laplace) == better
 
 
 def test_protecting_twenty_columns_costs_twenty_times_the_noise():

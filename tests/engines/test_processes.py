@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sfumato as sf
 from faults.context import CONTEXT
-from sfumato.commands.options import engine
+from sfumato.commands.console.options import engine
 from sfumato.engines.local import Local
 from sfumato.engines.processes import Processes, divided, taken
 from sfumato.errors import BudgetError, ReleaseError, SchemaError
@@ -378,7 +378,7 @@ def test_ranges_are_of_whole_blocks_and_cover_all_rows(rows, processes):
 
 def pretended(rows, columns=3, dim=3, size=1000, *, divisible=True, width=1):
     table = SimpleNamespace(rows=rows, divisible=divisible)
-    return SimpleNamespace(table=table, columns=("c",) * columns, dim=dim, size=size, width=width)
+    return SimpleNamespace(table=table, columns=("c",) * columns, dim=dim, size=size, width=width, dtype=float)
 
 
 def test_one_process_reads_what_cannot_be_read_from_the_middle():

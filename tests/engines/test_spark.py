@@ -20,10 +20,15 @@ from sfumato.engines.local import Local
 from sfumato.engines.spark import Spark, SparkRows, session
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import leftovers, writer
+from sfumato.files.open_table import open_table
+from sfumato.marginals.partition import Partition
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.graph_pairs import EdgeNoise
+from sfumato.mechanisms.table import counting
+from sfumato.mechanisms.table.recipe import Table
 from sfumato.pipeline.release import release, release_to
 from sfumato.randomness.secret import Secret
+from sfumato.tables.blocks import Blocks, CodeReader, ignore
 from support.spending import states
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -108,6 +113,43 @@ CASES = {
 def test_both_engines_give_the_same_bits(tmp_path, folder, case):
     schema = sf.Schema([c for c in SCHEMA.columns if c.kind in ("flag", "category", "id")])
     assert_same(*both(tmp_path, folder, *CASES[case], schema if case == "responses" else SCHEMA))
+
+
+def test_a_table_is_read_as_codes_by_tasks_and_written_here(tmp_path, folder):
+    """Tasks count, and this process draws the rows and writes them to one file."""
+    here, there = both(tmp_path, folder, Table(rounds=0), RECORD)
+    assert here.table().equals(there.table())
+    assert {n: v.tolist() for n, v in here.beside.items()} == {n: v.tolist() for n, v in there.beside.items()}
+    assert here.manifest == there.manifest
+    assert list(there.manifest["files"]) == ["counts.parquet", "data.parquet", "model.parquet"]
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_a_synthetic_table_is_the_same_to_the_bit(tmp_path, folder, neighbours):
+    here, there = both(tmp_path, folder, sf.Table(rounds=1, label="f"), replace(RECORD, neighbours=neighbours))
+    assert here.table().equals(there.table())
+    assert here.table().num_rows > 0
+    for name, values in here.beside.items():  # the model, and all noisy counts
+        np.testing.assert_array_equal(values, there.beside[name])
+
+
+@pytest.mark.parametrize("cells", [1 << 22, 100])
+def test_tasks_count_all_pairs_as_one_machine_does(folder, cells, monkeypatch):
+    """In one reading, and in several for a few tables each."""
+    monkeypatch.setattr(counting, "_CELLS", cells)
+    partition = Partition.of(SCHEMA)
+    reader = CodeReader(partition.read, len(partition.variables))
+    blocks = Blocks.read_by(reader, open_table(folder), SCHEMA, memory=MEMORY)
+    maps = [np.arange(v.size) * min(v.size, 16) // v.size for v in partition.variables]
+    sizes = [int(m.max()) + 1 for m in maps]
+    cliques = [(i, j) for j in range(len(sizes)) for i in range(j)] + [(0, 1, 7), (2, 6, 7)]
+    here, there = (
+        counting.count(engine.rows(blocks, ignore), sizes, counting.Reader(partition, maps), cliques)
+        for engine in (Local(memory=MEMORY), Spark(memory=MEMORY))
+    )
+    for ours, theirs in zip(here, there, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert theirs.sum() == ROWS
 
 
 def test_a_release_in_memory_comes_back_in_the_order_of_the_rows(folder):

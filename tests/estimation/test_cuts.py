@@ -57,7 +57,7 @@ def many():
     for kind, recipe in RECIPES.items():
         manifest, made = make(kind, 0).manifest, calibrate(recipe.prepare(None, PROMISE), PROMISE)
         runs = (made.mechanism.run(rows, made.level, Secret.for_testing(seed)).blocks for seed in range(400))
-        found[kind] = [of_kind(manifest, np.concatenate(list(blocks), axis=1), None, None) for blocks in runs]
+        found[kind] = [of_kind(manifest)(manifest, np.concatenate(list(blocks), axis=1)) for blocks in runs]
     return found
 
 
@@ -410,7 +410,7 @@ def share_covered(edges, recipe, epsilon, runs=400):
     made, hits, values = calibrate(recipe.prepare(None, guarantee), guarantee), np.zeros((runs, 3)), []
     for seed in range(runs):
         blocks = made.mechanism.run(rows, made.level, Secret.for_testing(seed)).blocks
-        one = of_kind(manifest, np.concatenate(list(blocks), axis=1), None, None)
+        one = of_kind(manifest)(manifest, np.concatenate(list(blocks), axis=1))
         found = one.cut(np.arange(20)), one.conductance(np.arange(20)), one.laplacian_quadratic_form(x)
         values.append((found[0].value - cut, found[0].standard_error))
         for place, (estimate, true) in enumerate(zip(found, (cut, share, x @ laplacian @ x), strict=True)):
@@ -464,7 +464,8 @@ def test_what_rounding_adds_is_bounded_for_every_form():
 def test_a_release_of_0_1_0_still_speaks_of_pairs_of_weight_one_half():
     made = make("response", 1)
     mechanism = {k: v for k, v in made.manifest["mechanism"].items() if k != "weighted"}
-    old = of_kind(made.manifest | {"mechanism": mechanism}, made.columns, None, None)
+    older = made.manifest | {"mechanism": mechanism}
+    old = of_kind(older)(older, made.columns)
     assert old.thresholded
     assert old.cut([1, 2]).interval() == made.cut([1, 2]).interval()
     assert "at least one half" in contents(old.manifest)

@@ -27,7 +27,7 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release, source_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.studio.folder import Folder
+from sfumato.studio.inputs.folder import Folder
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 
@@ -190,7 +190,7 @@ def test_a_release_is_the_same_to_the_bit_from_every_format(tmp_path, monkeypatc
 def test_a_ledger_knows_a_file_however_it_is_read(tmp_path):
     path = tmp_path / "people.csv"
     assert source_of(TableFile(path, separator=";")) == source_of(path) == source_of(str(path))
-    assert source_of(StandardInput(Dialect())) == "memory StandardInput"
+    assert source_of(StandardInput(Dialect())).place == "memory StandardInput"
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from sfumato.cli import main
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.fileformat.reader import digest
 from sfumato.ledger import reservation
-from sfumato.ledger.journal import Journal
+from sfumato.ledger.database import LedgerDatabase
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to
 from support.spending import ROWS, SCHEMA, SKETCH, made, pure, request
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_one_clear_line_and_nothing_is_released(tmp_path, how,
 )
 def test_a_full_or_read_only_disk_is_one_line_and_nothing_is_lost(ledger, monkeypatch, pragma, told):
     made(ledger)
-    before, connect = ledger.journal.entries(), Journal._connect_file
+    before, connect = ledger.journal.entries(), LedgerDatabase._connect_file
 
     def limited(self, new):
         connection = connect(self, new)
@@ -225,7 +225,7 @@ def test_a_full_or_read_only_disk_is_one_line_and_nothing_is_lost(ledger, monkey
             made(ledger, 0.01)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "_connect_file", limited)
+        patch.setattr(LedgerDatabase, "_connect_file", limited)
         with pytest.raises(LedgerError, match=rf"cannot be used \({told}\)") as caught:
             until_the_last_page_is_full()
     assert "INSERT" not in str(caught.value)
@@ -273,7 +273,7 @@ def test_a_whole_story_on_the_command_line(files, capsys, monkeypatch):
     sketch = "sketch x.csv --schema x.toml --epsilon 2 --dimension 2 --ledger b.db"
     assert run("ledger init b.db --dataset people --epsilon 3") == 0
     assert run(f"ledger price {sketch}") == 0
-    assert "After this release: epsilon 2 (basic composition). Within the cap." in capsys.readouterr().out
+    assert "After this release: epsilon 2 (sum of epsilons). Within the cap." in capsys.readouterr().out
     assert run(f"release {sketch} --out r") == 0
     assert "charged to the budget of 'people', entry 2" in capsys.readouterr().out
     assert "charged to the budget of 'people'" in (files / "r" / "README.txt").read_text()
@@ -283,7 +283,7 @@ def test_a_whole_story_on_the_command_line(files, capsys, monkeypatch):
     assert "the largest epsilon that would still fit is 1" in capsys.readouterr().err
     assert run("ledger show b.db --plot b.svg --dataset people") == 0
     told = capsys.readouterr().out
-    assert "Spent:  epsilon 2 (basic)" in told
+    assert "Spent:  epsilon 2 (sum of epsilons)" in told
     assert "Left:   epsilon 1 (pure)" in told
     assert "committed" in told
     assert (files / "b.svg").read_text().count("Sketch") >= 1

@@ -7,6 +7,7 @@ import pytest
 
 from sfumato.errors import BudgetError, LedgerError, ParameterError, ReleaseError, SchemaError
 from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.sources import Origin
 from sfumato.ledger.state import Request
 from sfumato.mechanisms.graph_pairs import EdgeNoise
 from sfumato.mechanisms.sketch import Sketch
@@ -425,7 +426,7 @@ def test_ten_fresh_releases_under_each_rule(tmp_path, rule, least, most):
     promise = Guarantee(epsilon=1.0, delta=1e-6, change=L2(1.0), projection="fresh")
     ledger = Ledger.create(tmp_path / "b.db")
     ledger.add_dataset("people", Guarantee(epsilon=4.0, delta=1e-6, change=L2(1.0)), composition=rule)
-    again = Request("Sketch", promise, fresh, lambda _: fresh, 3, "{}", "memory")
+    again = Request("Sketch", promise, fresh, lambda _: fresh, 3, "{}", Origin("memory"))
     for _ in range(10):
         ledger.account().reserve(again)
     total = ledger.dataset("people").total(0)
@@ -436,7 +437,7 @@ def test_ten_fresh_releases_under_each_rule(tmp_path, rule, least, most):
 def test_basic_composition_refuses_what_tight_would_allow(tmp_path):
     gauss = Gaussian(1.0, 4.3)
     promise = Guarantee(epsilon=1.0, delta=1e-6)
-    one = Request("Sketch", promise, gauss, lambda t: Gaussian(1.0, 4.3 * t), 3, "{}", "memory")
+    one = Request("Sketch", promise, gauss, lambda t: Gaussian(1.0, 4.3 * t), 3, "{}", Origin("memory"))
     for rule in ("tight", "basic"):
         ledger = Ledger.create(tmp_path / f"{rule}.db")
         ledger.add_dataset("people", Guarantee(epsilon=1.6, delta=1e-6), composition=rule)

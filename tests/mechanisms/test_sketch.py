@@ -275,7 +275,12 @@ def test_a_retry_repeats_its_noise_and_other_content_does_not():
 
 
 @pytest.mark.parametrize(
-    ("family", "noise"), [("gaussian", "gaussian"), ("orthonormal", "gaussian"), ("gaussian", "laplace")]
+    ("family", "noise"),
+    [
+        ("gaussian", "gaussian"),
+        pytest.param("orthonormal", "gaussian", marks=pytest.mark.slow),
+        pytest.param("gaussian", "laplace", marks=pytest.mark.slow),
+    ],
 )
 def test_fresh_projections_pass_the_audit_and_reusing_one_does_not(family, noise, monkeypatch):
     """One record per draw of P. At a P that suits the attacker the fresh level is too low: a reused P is caught."""

@@ -143,7 +143,7 @@ def test_a_ledger_that_cannot_be_written_to_keeps_it_and_says_how_to_get_it_back
     monkeypatch.undo()
     assert states(ledger) == ["reserved"]
     with pytest.raises(ParameterError, match="cannot be read now"):
-        failing(ledger, lambda _: monkeypatch.setattr(ledger.journal, "entries", locked))
+        failing(ledger, lambda _: monkeypatch.setattr(ledger.journal, "folded", locked))
 
 
 # ---- no rows, where their number is private --------------------------------------------------------------------------

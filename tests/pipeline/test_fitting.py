@@ -14,7 +14,7 @@ import pytest
 import sfumato
 from sfumato.attacks.example_data import TargetTable
 from sfumato.audit.grey_box import greybox
-from sfumato.commands.options import schema_of
+from sfumato.commands.console.options import schema_of
 from sfumato.errors import SchemaError
 from sfumato.files.open_table import open_table
 from sfumato.files.source import Source

@@ -184,7 +184,7 @@ def test_the_file_says_what_was_learned_at_which_price(tmp_path):
 
 def ledger(tmp_path, epsilon=3.0):
     made = Ledger.create(tmp_path / "budget.db")
-    made.add_dataset("people", Guarantee(epsilon=epsilon, delta=1e-5))
+    made.add_dataset("people", Guarantee(epsilon=epsilon, delta=1e-5), pure_share=epsilon / 2, tails=0.1)
     return made
 
 
@@ -203,8 +203,8 @@ def test_a_schema_and_the_release_that_uses_it_are_charged_to_one_dataset(tmp_pa
 
 def test_other_data_are_not_charged_to_the_dataset(tmp_path):
     budget = ledger(tmp_path)
-    for name in ("a.csv", "b.csv"):
-        people().to_csv(tmp_path / name, index=False)
+    for name, some in (("a.csv", people()), ("b.csv", people()[1:])):
+        some.to_csv(tmp_path / name, index=False)
     learn_schema(tmp_path / "a.csv", epsilon=0.1, delta=1e-7, ledger=budget)
     with pytest.raises(LedgerError, match="another file or schema"):
         learn_schema(tmp_path / "b.csv", epsilon=0.1, delta=1e-7, ledger=budget)
@@ -288,7 +288,7 @@ def test_an_attempt_that_was_voided_admits_nothing(tmp_path, monkeypatch):
     (tried,) = budget.dataset("people").releases
     assert tried.state == "void"
     claimed = Learned(epsilon=1.0, delta=1e-6, ledger={"dataset": "people", "entry": tried.number})
-    schema = replace(learn_schema(frame, epsilon=1.0, delta=1e-6), learned=claimed)
+    schema = replace(learn_schema(frame, epsilon=0.5, delta=1e-7, ledger=budget), learned=claimed)
     with pytest.raises(LedgerError, match="ledger admit"):
         sf.release(frame, schema=schema, mechanism=sf.Synthetic(), guarantee=WHOLE, ledger=budget)
 
@@ -296,7 +296,7 @@ def test_an_attempt_that_was_voided_admits_nothing(tmp_path, monkeypatch):
 def test_learning_under_a_cap_with_a_radius_leaves_the_units_to_the_first_release(tmp_path):
     budget, frame = Ledger.create(tmp_path / "balls.db"), people().drop(columns=["name"])
     ball = Guarantee(epsilon=5.0, delta=1e-5, change=sf.Change.l2(1.0))
-    budget.add_dataset("people", sf.Cap(ball))
+    budget.add_dataset("people", sf.Cap(ball), pure_share=2.5, tails=0.1)
     schema = learn_schema(frame, epsilon=1.0, delta=1e-6, ledger=budget)
     sf.release(frame, schema=schema, mechanism=sf.Synthetic(), guarantee=WHOLE, ledger=budget)
     other = replace(schema, columns=schema.columns[:-1])

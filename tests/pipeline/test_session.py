@@ -83,7 +83,7 @@ def test_the_schemas_of_some_columns_keep_the_scale():
     asked = [parse("children >= 3", KINDS), parse('city == "Bern"', KINDS)]
     for scale in ("bounds", "raw"):
         whole = replace(KINDS, scale=scale)
-        small = _needed(whole, asked)
+        small = _needed(whole, [leaf.column for question in asked for leaf in question.leaves])
         names, weights = whole.encoding.names, whole.encoding.weights
         assert small.scale == scale
         assert small.encoding.weights.tolist() == [weights[names.index(name)] for name in small.encoding.names]
@@ -279,7 +279,7 @@ def test_a_batch_is_one_charge_and_its_price_is_what_is_charged(ledger):
 
 def test_under_tight_composition_many_small_questions_cost_less_than_their_sum(tmp_path):
     ledger = Ledger.create(tmp_path / "b.db")
-    ledger.add_dataset("people", Guarantee(epsilon=1.0, delta=1e-6))
+    ledger.add_dataset("people", Guarantee(epsilon=1.0, delta=1e-6), composition="tight")
     (together,) = opened(ledger).price(["smoker"] * 60, epsilon=0.02)
     assert together.fits
     assert together.after.epsilon < 0.9  # and not 1.2

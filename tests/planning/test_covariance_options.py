@@ -20,7 +20,8 @@ def test_ridges_are_those_of_the_table(rows, plain, centred):
 
 
 def setting(**fields):
-    return Setting(**({"records": 3000, "columns": 3, "guarantee": PROMISE, "variance": 0.1} | fields))
+    usual = {"records": 3000, "columns": 3, "guarantee": PROMISE, "variance": 0.1, "centred": False}
+    return Setting(**(usual | fields))
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
@@ -29,6 +30,12 @@ def test_gaussian_errors_are_the_analytic_ones(neighbours):
     found = covariance_options.standard_error("gaussian", setting(guarantee=promise, variance=0.0))
     stated = 4.2247 * (2**0.5 if neighbours == "replace" else (1 + 1 / 16) ** 0.5)
     assert found * 3000 == pytest.approx(stated, rel=5e-3)
+    about_the_mean = covariance_options.standard_error(
+        "gaussian", Setting(records=3000, columns=3, guarantee=promise, variance=0.0)
+    )
+    assert about_the_mean / found == pytest.approx(
+        1.25 if neighbours == "replace" else 1.25 / (1 + 1 / 16) ** 0.5, rel=5e-3
+    )
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace", "sketch"])

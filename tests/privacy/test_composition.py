@@ -268,27 +268,6 @@ def test_the_gaussian_rule_lies_between_tight_and_basic():
     assert tight < rule.epsilon < 1.25 * tight
 
 
-# ---- why tight is for sizes chosen beforehand ------------------------------------------------------------------------
-
-
-def test_picking_a_loss_after_a_lucky_outcome_can_exceed_the_tight_bound():
-    """After one response, whichever outcome came, either of two losses fits the cap; the pick by outcome does not."""
-    first, cap = Response(0.3), (1.0, 0.01)
-
-    def level(law):
-        return least_level(lambda x: Composed([first, law(x)]), *cap)
-
-    small = [Pure(1 / level(lambda x: Pure(1 / x))), Gaussian(1.0, level(lambda x: Gaussian(1.0, x)))]
-    for loss in small:
-        assert Composed([first, loss]).delta(cap[0]) <= cap[1]
-    heads, tails = special.expit(0.3), special.expit(-0.3)
-    picked = heads * max(s.delta(cap[0] - 0.3) for s in small) + tails * max(s.delta(cap[0] + 0.3) for s in small)
-    assert picked > 1.02 * cap[1]
-    mu = [Charge.of(0.3, 0.0, first).majorised().mu, *(majorant(s, 0.0) for s in small)]
-    worst = Gaussian(math.hypot(mu[0], max(mu[1:])), 1.0).delta(cap[0])
-    assert worst > picked
-
-
 # ---- what would still fit --------------------------------------------------------------------------------------------
 
 

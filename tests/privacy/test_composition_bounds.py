@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
-from sfumato.privacy.composition import Book, Charge, _least, majorant, round_number, rounded_down
+from sfumato.privacy.composition import Book, Charge, epsilon_at, majorant, round_number, rounded_down
 from sfumato.privacy.losses import Gaussian, Laplace, Response
 
 
@@ -54,7 +54,7 @@ def test_gaussian_parts_of_a_book_are_one_gaussian_of_the_root_of_their_squares(
 
 def test_majorants_are_never_below_what_they_stand_for():
     with mp.workdps(40):
-        for epsilon in (0.01, 0.3, 1.0, 5.0, 30.0):
+        for epsilon in (1e-17, 1e-14, 9.5e-13, 1e-8, 2.3e-5, 0.01, 0.3, 0.999, 1.0, 5.0, 30.0):
             found = mp.mpf(majorant(Response(epsilon, 2), 0.0))
             corner = 1 / (1 + mp.exp(mp.mpf(epsilon)))  # where the trade-off curve of randomized response bends
             assert mp.ncdf(-found / 2) <= corner
@@ -68,7 +68,7 @@ def test_the_gaussian_rule_keeps_a_part_of_delta_for_tails():
     inside = Charge(1.0, 1e-6, Gaussian(0.1, 1.0), mu=0.1, tail=4.9e-8)
     outside = Charge(1.0, 1e-6, Gaussian(0.1, 1.0), mu=0.1, tail=5.1e-8)
     assert Book([inside], "gaussian").total(1e-6).epsilon == pytest.approx(
-        _least(Gaussian(0.1, 1.0), 0.95e-6), rel=1e-9
+        epsilon_at(Gaussian(0.1, 1.0), 0.95e-6), rel=1e-9
     )
     assert Book([outside], "gaussian").total(1e-6).epsilon == math.inf
     assert not Book([outside], "gaussian").fits(1e6, 1e-6)

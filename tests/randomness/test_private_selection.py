@@ -196,3 +196,43 @@ def test_the_noise_of_the_maximum_is_the_exact_one():
 
     assert Noted(bytes(32)).select([1, 7], epsilon=0.5, sensitivity=3, method="noisy-max") == 1
     assert asked == [(2, 12.0)]
+
+
+def test_one_of_very_many_scores_is_chosen_with_the_same_law(monkeypatch):
+    """By rejection: exact chances against counted ones, with every comparison decided by doubles, and by bits."""
+    scores = np.array([0, 3, 5, 5, 1] * 2)
+    chances = np.exp(0.7 * scores) / np.exp(0.7 * scores).sum()
+    monkeypatch.setattr(private_selection, "_MANY", 4)
+    monkeypatch.setattr(private_selection, "_TRIES", 8)
+    for unsure in (private_selection._UNSURE, 2.0):
+        monkeypatch.setattr(private_selection, "_UNSURE", unsure)
+        words, count = Secret.for_testing(9).words("many"), 3000
+        found = np.bincount([private_selection.choose(words, scores, 0.7) for _ in range(count)], minlength=10)
+        assert np.all(np.abs(found - count * chances) < 5 * np.sqrt(count * chances) + 1)
+
+
+@pytest.mark.parametrize("unsure", [2.0**-40, 2.0], ids=["doubles", "balls"])
+def test_runs_of_equal_scores_are_chosen_from_as_if_each_stood_alone(monkeypatch, unsure):
+    """Exact chances against counted ones, with every comparison decided by doubles, and by balls; and no other law."""
+    monkeypatch.setattr(private_selection, "_UNSURE", unsure)
+    scores, counts = np.array([-2, 0, -1, -2]), np.array([2, 1, 3, 4])
+    words = Secret.for_testing(9).words("runs")
+    found = [private_selection.choose_repeated(words, scores, counts, 0.7) for _ in range(3000)]
+    seen = np.bincount(found, minlength=10)
+    assert fits(seen, exponential_law(np.repeat(scores, counts), 0.7))
+    assert not fits(seen, exponential_law(np.repeat(scores, counts), 0.5))
+
+
+def test_the_doubles_of_a_choice_among_runs_agree_with_balls(monkeypatch):
+    """The same words give the same place: on very many runs, and where most chances are far below what doubles hold."""
+    luck = np.random.default_rng(2)
+    for size, spread in ((1, 3), (2, 5), (300, 10), (300, 4000)):
+        scores, counts = luck.integers(-spread, 1, size), luck.integers(1, 1000, size)
+        plain = [private_selection.choose_repeated(_stream(i), scores, counts, 0.3) for i in range(5)]
+        with monkeypatch.context() as patch:
+            patch.setattr(private_selection, "_UNSURE", 2.0)
+            assert plain == [private_selection.choose_repeated(_stream(i), scores, counts, 0.3) for i in range(5)]
+
+
+def _stream(number):
+    return Secret.for_testing(number).words("runs")

@@ -82,8 +82,8 @@ def test_the_whole_matrix_is_unbiased_and_repairing_it_is_not(noise, centred):
     expected = truth(rows, centred)
     prepared = prepared_for(noise, centred=centred, neighbours="replace")
     found = [*releases(prepared, rows, range(500))]
-    plain = np.array([release.covariance() for release in found])
-    fixed = np.array([release.covariance(repair=True) for release in found])
+    plain = np.array([release.covariance(repair=False).values for release in found])
+    fixed = np.array([release.covariance().values for release in found])
     for i, j in itertools.combinations_with_replacement(range(3), 2):
         assert agrees(plain[:, i, j], expected[i, j])
     assert (np.linalg.eigvalsh(fixed) > -1e-9).all()
@@ -100,7 +100,7 @@ def test_without_its_correction_a_centred_covariance_is_biased():
     found = [release.view for release in releases(prepared, rows, range(600))]
     traces = np.array([view.covariance().trace() for view in found])
     assert agrees(traces, truth(rows, True).trace())
-    assert not agrees(traces - 3 * found[0]._sum_variance / 40**2, truth(rows, True).trace())
+    assert not agrees(traces - 3 * found[0].sum_variance / 40**2, truth(rows, True).trace())
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def views_of_many_records():
     share = np.where(np.arange(1_000_000) % 10 == 0, 0.3, 0.0)
     rows = np.stack([np.full(share.size, 20.01), share])
     guarantee = Guarantee(epsilon=2.0, delta=1e-6)
-    prepared = Covariance().prepare(PEOPLE, guarantee)
+    prepared = Covariance(centred=False).prepare(PEOPLE, guarantee)
     views = [r.view for r in releases(prepared, rows.T, range(300), calibrate(prepared, guarantee).level, PEOPLE)]
     return views, np.array([39.99**2, 3600 * np.mean((2 * share - 1) ** 2)])
 
@@ -178,7 +178,7 @@ def test_what_rounding_can_do_is_bounded_for_variances_components_and_regression
         assert low <= direction @ truth @ direction <= high
         low, high = linear_models.principal_components(view, 3, 1e3).variances.interval()
         assert ((low <= np.linalg.eigvalsh(truth)[::-1]) & (np.linalg.eigvalsh(truth)[::-1] <= high)).all()
-        low, high = linear_models.coefficients(view, ([0, 2], 1), np.ones(2), 0.1).interval()
+        low, high = linear_models.LeastSquares.of(view, ([0, 2], 1), 0.1).coefficients(np.ones(2)).interval()
         expected = np.linalg.solve(truth[np.ix_([0, 2], [0, 2])] + 0.1 * np.eye(2), truth[[0, 2], 1])
         assert ((low <= expected) & (expected <= high)).all()
     assert frame.rounding[2] < 1e-9  # both values of a flag lie on this grid
@@ -189,7 +189,7 @@ def test_regressions_are_near_least_squares_with_errors_that_cover(noise, neighb
     rows = data(20_000)
     prepared = prepared_for(noise, centred=True, neighbours=neighbours, rows=400)
     scale = {"gaussian": 4.0, "laplace": 1.0, "sketch": 4.0}[noise]
-    found = [r.regression(["c0", "c2"], "c1") for r in releases(prepared, rows, range(250), scale)]
+    found = [r.regression("c1", ["c0", "c2"]) for r in releases(prepared, rows, range(250), scale)]
     design = np.column_stack([rows[:, [0, 2]], np.ones(len(rows))])
     expected = np.linalg.lstsq(design, rows[:, 1], rcond=None)[0]
     values, errors = (np.array([getattr(f.coefficients, n) for f in found]) for n in ("value", "standard_error"))
@@ -199,8 +199,10 @@ def test_regressions_are_near_least_squares_with_errors_that_cover(noise, neighb
         assert 0.84 < np.mean((low <= expected[k]) & (expected[k] <= high)) < 0.96
     if noise == "sketch":
         assert found[0].intercept is None
-    else:
-        assert abs(found[0].intercept - expected[2]) < 0.1
+        return
+    low, high = np.array([f.intercept.interval(0.9) for f in found]).T
+    assert 0.84 < np.mean((low <= expected[2]) & (expected[2] <= high)) < 0.96
+    assert np.mean((low + high) / 2 - (high - low) / 4 > expected[2]) > 0.1  # half as wide would be too narrow
 
 
 def test_regressions_are_in_the_columns_own_units():
@@ -209,11 +211,120 @@ def test_regressions_are_in_the_columns_own_units():
     table = np.column_stack([a, 2 + 0.05 * a])
     promise = Guarantee(epsilon=1.0, delta=1e-6)
     made = sfumato.release(table, schema=schema, mechanism=Covariance(centred=True), guarantee=promise)
-    found = made.regression(["a"], "b")
+    found = made.regression("b", ["a"])
     assert found.coefficients.value == pytest.approx([0.05], rel=0.05)
-    assert found.intercept == pytest.approx(2, abs=0.2)
-    assert made.variance({"a": 1.0}).value == pytest.approx(np.var(a) * 1e-4, rel=0.05)
+    assert found.intercept.value == pytest.approx(2, abs=0.2)
+    assert made.variance({"a": 1.0}).value == pytest.approx(np.var(a), rel=0.05)
+    assert made.variance([1.0, 0.0]).value == pytest.approx(np.var(a) * 1e-4, rel=0.05)  # weighted units
     assert np.allclose(made.centre() / [0.01, 0.2], table.mean(axis=0), rtol=0.02)
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+WORKERS = Schema([Real("age", 20, 70), Flag("owner"), Category("city", ["Bern", "Basel", "Genf"]), Real("pay", 0, 100)])
+
+
+def workers(rows=40_000):
+    rng = np.random.default_rng(4)
+    age, owner, city = rng.uniform(20, 70, rows), rng.random(rows) < 0.3, rng.integers(0, 3, rows)
+    pay = np.clip(20 + 0.5 * age + 10 * owner - 6 * (city == 2) + rng.normal(0, 5, rows), 0, 100)
+    names = np.array(["Bern", "Basel", "Genf"])[city]
+    encoded = np.stack([age, owner, *(city == k for k in range(3)), pay]).astype(float)
+    return {"age": age, "owner": owner, "city": names, "pay": pay}, encoded
+
+
+@pytest.fixture(scope="module")
+def paid():
+    """A release about the mean by default, with the encoded rows that it was made of."""
+    pandas = pytest.importorskip("pandas")
+    table, encoded = workers()
+    promise = Guarantee(epsilon=1.0, delta=1e-6)
+    terms = {"schema": WORKERS, "mechanism": Covariance(), "guarantee": promise, "secret": Secret.for_testing(5)}
+    return sfumato.release(pandas.DataFrame(table), **terms), encoded
+
+
+def test_a_release_is_about_the_mean_by_default_and_tables_are_of_the_columns_as_they_are(paid):
+    made, encoded = paid
+    assert Covariance().centred
+    assert made.centred
+    for table, truth in (
+        (made.covariance(), np.cov(encoded, bias=True)),
+        (made.correlation(), np.corrcoef(encoded)),
+    ):
+        assert table.names == made.names == ("age", "owner", "city=Bern", "city=Basel", "city=Genf", "pay")
+        low, high = table.interval(0.999, simultaneous=True)
+        assert ((low - 1e-9 <= truth) & (truth <= high + 1e-9)).all()
+        assert np.linalg.eigvalsh(table.values)[0] > -1e-9
+    owner = made.variance("owner")
+    assert owner.value == pytest.approx(0.21, abs=0.01)
+    assert owner.unit == "variance about the mean, in the columns' own units"
+    assert made.covariance(repair=False)["owner", "owner"].value == pytest.approx(owner.value)
+    assert made.variance({"pay": 1.0, "age": -0.5}).value == pytest.approx(np.var(encoded[5] - encoded[0] / 2), rel=0.1)
+    assert made.encoded(["pay", "city"]) == ["pay", "city=Bern", "city=Basel", "city=Genf"]
+
+
+def test_regressions_print_as_tables_with_an_intercept_and_predict(paid):
+    made, encoded = paid
+    for features in (None, ["age", "owner", "city"], ["age", "owner", "city=Basel", "city=Genf"]):
+        found = made.regression("pay", features)
+        assert found.features == ("age", "owner", "city=Basel", "city=Genf")
+        design = np.column_stack([np.ones(encoded.shape[1]), *encoded[[0, 1, 3, 4]]])
+        truth = np.linalg.lstsq(design, encoded[5], rcond=None)[0]
+        terms = found.table(0.999, simultaneous=True).to_pydict()
+        assert terms["term"] == ["(intercept)", *found.features]
+        assert ((terms["low"] <= truth) & (truth <= terms["high"])).all()
+        assert found.notes == ()
+    assert terms["high"][0] - terms["low"][0] > found.table(0.999).to_pydict()["high"][0] - terms["low"][0]
+    frame = found.to_pandas()
+    assert frame.loc["age", "coefficient"] == found.coefficients.value[0]
+    assert frame.loc["(intercept)", "standard_error"] == found.intercept.standard_error
+    rows = dict(zip(made.names, encoded[:, :5], strict=True))
+    expected = found.intercept.value + found.coefficients.value @ encoded[[0, 1, 3, 4], :5]
+    assert found.predict(rows) == pytest.approx(expected)
+    with pytest.raises(ParameterError, match="no column age"):
+        found.predict({"owner": [1.0]})
+    lines = repr(found).splitlines()
+    assert lines[0] == "Least squares of pay"
+    assert lines[1].split()[:2] == ["term", "coefficient"]
+    assert lines[2].startswith("(intercept) ")
+    assert "<td>" in found._repr_html_()
+
+
+def test_what_a_release_about_the_middle_cannot_say_it_refuses_and_what_it_says_it_names():
+    (release,) = releases(prepared_for("gaussian", centred=False, neighbours="replace"), data(), [1])
+    with pytest.raises(ReleaseError, match="about the middle of the bounds and publishes no mean"):
+        release.correlation()
+    assert "about the middle of the bounds" in repr(release.covariance())
+    assert "goes through the middle of the bounds" in repr(release.regression("c0", ["c1"]))
+
+
+def test_a_sketch_about_the_mean_has_no_intercept_to_predict_from():
+    (release,) = releases(prepared_for("sketch", centred=True, neighbours="replace"), data(), [1])
+    found = release.regression("c0", ["c1"])
+    assert found.table().column("term").to_pylist() == ["c1"]
+    with pytest.raises(ReleaseError, match="no intercept"):
+        found.predict({"c1": [0.0]})
+
+
+def test_features_that_noise_hides_are_named_in_a_note():
+    every = releases(prepared_for("gaussian", centred=True, neighbours="replace"), data(150), range(50), 4.0)
+    notes = []
+    for release in every:
+        try:
+            notes.append(release.regression("c2", ["c0", "c1"]).notes)
+        except ReleaseError:
+            continue
+    assert ("Noise hides how some of the features differ: errors are larger than stated. Use fewer features.",) in notes
+
+
+def test_the_published_numbers_are_no_matrix():
+    for noise in NOISES:
+        (release,) = releases(prepared_for(noise, centred=True, neighbours="replace"), data(), [1])
+        assert release.array().shape == (release.columns.size,)
+        assert (release.array() == release.columns[0]).all()
+        assert release.second_moments().shape == (3, 3)
+    (release,) = releases(prepared_for("gaussian", centred=False, neighbours="replace"), data(), [1])
+    assert release.second_moments() / 4000 == pytest.approx(release.covariance(repair=False).values)
 
 
 # ---- formulas --------------------------------------------------------------------------------------------------------
@@ -262,8 +373,8 @@ def test_stated_errors_are_the_derivatives_times_the_noise(noise, centred, neigh
 
     def answers(values):
         other = CovarianceRelease(release.manifest, values[None])
-        variance = direction @ other.view.covariance() @ direction
-        return np.array([variance, other.regression(["c0"], "c1").coefficients.value[0]])
+        variance, fit = direction @ other.view.covariance() @ direction, other.regression("c1", ["c0"])
+        return np.array([variance, fit.coefficients.value[0], fit.intercept.value])
 
     values, view = release.columns[0], release.view
     steps = 1e-4 * view.law.scale * np.eye(values.size)
@@ -271,9 +382,10 @@ def test_stated_errors_are_the_derivatives_times_the_noise(noise, centred, neigh
     diagonal = np.flatnonzero(view.published) <= view.dim
     scales = view.law.scale * np.where(diagonal, 1, math.sqrt(0.5) if noise == "gaussian" else 1)
     expected = np.linalg.norm(slopes * scales[:, None], axis=0)
-    found = release.variance(direction), release.regression(["c0"], "c1").coefficients
-    assert found[0].standard_error == pytest.approx(expected[0], rel=1e-3)
-    assert found[1].standard_error[0] == pytest.approx(expected[1], rel=1e-3)
+    found, fit = release.variance(direction), release.regression("c1", ["c0"])
+    assert found.standard_error == pytest.approx(expected[0], rel=1e-3)
+    assert fit.coefficients.standard_error[0] == pytest.approx(expected[1], rel=1e-3)
+    assert fit.intercept.standard_error == pytest.approx(expected[2], rel=1e-3)
 
 
 def test_intervals_under_laplace_noise_have_its_tails():
@@ -321,14 +433,14 @@ def test_a_saved_release_loads_as_it_was(noise, neighbours, tmp_path):
     loaded = sfumato.load(tmp_path / "r", allow_unprotected=True)
     assert isinstance(loaded, CovarianceRelease)
     assert (loaded.columns == made.columns).all()
-    assert (loaded.covariance() == made.covariance()).all()
+    assert (loaded.covariance().values == made.covariance().values).all()
     assert (loaded.array() == made.array()).all()
     assert loaded.table().column_names == ["value"]
     assert loaded.variance("c0").interval() == made.variance("c0").interval()
     assert loaded.manifest["numerics"] == ("idealized" if noise == "sketch" else "exact")
     assert ("rows" in loaded.manifest) == (neighbours == "replace")
     if noise == "sketch":
-        steps = loaded.array() / loaded.manifest["lattice"]["unit"]
+        steps = loaded.view.rows / loaded.manifest["lattice"]["unit"]
         assert (steps == np.rint(steps)).all()
         assert "rounded" in registry_draft(loaded.manifest)
         assert "rounded to multiples" in readme(loaded.manifest)
@@ -447,10 +559,14 @@ def test_a_fitted_pca_comes_out(monkeypatch):
         (lambda r: r.variance([math.nan, 0.0, 0.0]), "finite"),
         (lambda r: r.principal_components(4), "k=4"),
         (lambda r: r.principal_components(0), "k=0"),
-        (lambda r: r.regression([], "c0"), "one or more"),
-        (lambda r: r.regression(["c0"], "c0"), "without the target"),
-        (lambda r: r.regression(["c1", "c1"], "c0"), "distinct"),
-        (lambda r: r.regression(["c1"], "c0", ridge=-1.0), "ridge=-1.0"),
+        (lambda r: r.regression(["c0"], "c1"), "target first"),
+        (lambda r: r.regression("c0", "c1"), "list of columns"),
+        (lambda r: r.regression("c0", ["d1"]), "did you mean"),
+        (lambda r: r.regression("nobody"), "'nobody'"),
+        (lambda r: r.regression("c0", []), "one or more"),
+        (lambda r: r.regression("c0", ["c0"]), "without the target"),
+        (lambda r: r.regression("c0", ["c1", "c1"]), "distinct"),
+        (lambda r: r.regression("c0", ["c1"], ridge=-1.0), "ridge=-1.0"),
     ],
 )
 def test_questions_without_an_answer_are_refused(ask, named):
@@ -461,10 +577,10 @@ def test_questions_without_an_answer_are_refused(ask, named):
 
 def test_a_regression_that_noise_has_made_singular_says_so_and_takes_a_ridge():
     every = releases(prepared_for("laplace", centred=True, neighbours="replace"), data(5), range(50), 100.0)
-    release = next(r for r in every if np.linalg.eigvalsh(r.covariance()[:2, :2])[0] < 0)
+    release = next(r for r in every if np.linalg.eigvalsh(r.covariance().raw[:2, :2])[0] < 0)
     with pytest.raises(ReleaseError, match="ridge"):
-        release.regression(["c0", "c1"], "c2")
-    assert np.isfinite(release.regression(["c0", "c1"], "c2", ridge=1e6).coefficients.value).all()
+        release.regression("c2", ["c0", "c1"])
+    assert np.isfinite(release.regression("c2", ["c0", "c1"], ridge=1e6).coefficients.value).all()
 
 
 def test_the_wrong_number_of_numbers_is_refused():

@@ -353,6 +353,7 @@ def test_one_row_and_bad_cells_are_answered():
         run(prepared, 1.0, np.zeros((6, 2)))
 
 
+@pytest.mark.slow
 def test_many_values_need_wider_codes():
     schema = Schema([Category("c", list(range(40_000)))])
     prepared = RandomizedResponse().prepare(schema, Guarantee(epsilon=20.0, unit="attribute"))

@@ -20,7 +20,7 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.releases.release import load
-from sfumato.studio.folder import Folder
+from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.jobs import Job
 from sfumato.studio.server import Server
 from sfumato.tables.columns import Real
@@ -115,7 +115,13 @@ def visit(browser, server):
 
 def priced(visit, **fields):
     """The price of a release of the survey."""
-    query = {"data": "survey.parquet", "dimension": "12", "epsilon": "4", "dataset": "survey"} | fields
+    query = {
+        "data": "survey.parquet",
+        "mechanism": "sketch",
+        "dimension": "12",
+        "epsilon": "4",
+        "dataset": "survey",
+    } | fields
     visit.go("release?" + "&".join(f"{k}={v}" for k, v in query.items()))
     visit.page.get_by_role("button", name="Show the price").click()
 

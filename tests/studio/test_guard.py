@@ -24,8 +24,8 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.studio.app import application, screens
-from sfumato.studio.folder import MOST_COLUMNS, Folder, NotHereError, parse_schema, read_schema
 from sfumato.studio.guard import LARGEST_BODY
+from sfumato.studio.inputs.folder import MOST_COLUMNS, Folder, NotHereError, parse_schema, read_schema
 from sfumato.studio.server import Server
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema

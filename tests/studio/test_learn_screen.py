@@ -11,13 +11,14 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.sources import Origin
 from sfumato.ledger.state import Request
 from sfumato.pipeline.charging import charged
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.privacy.units import Cap
-from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
+from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.jobs import Job
 from sfumato.studio.learn_screen import Known, known_from
 from sfumato.studio.schema_form import FormRow, lines_from
@@ -75,7 +76,13 @@ class StandIn:
 
     def _request(self, guarantee, data):
         return Request(
-            "SchemaLearning", guarantee, Gaussian(1.0, self.deviation), None, 1, "a schema that is learned", data
+            "SchemaLearning",
+            guarantee,
+            Gaussian(1.0, self.deviation),
+            None,
+            1,
+            "a schema that is learned",
+            Origin(data),
         )
 
     def learn_schema(self, data, *, epsilon, delta, ledger, neighbours, progress, **known):

@@ -27,7 +27,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report import svg
 from sfumato.studio import jobs, plan_screen, release_screen, shared_state
-from sfumato.studio.folder import Folder
+from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.jobs import Job
 from sfumato.studio.schema_form import FIELDS, KIND_WORDS, MOST_LINES, FormRow, completed, lines_from, lines_of
 from sfumato.studio.server import Server
@@ -436,6 +436,18 @@ def test_the_answer_is_the_planners(visitor):
     assert made.best.name in answer["html"]
 
 
+def test_a_synthetic_table_is_planned_as_well(visitor):
+    asked = ASKED | {"purpose": "table", "unit": "record", "delta": "1e-6"}
+    made = plan_screen.table_answer(asked, SCHEMA)
+    assert made.guarantee == Guarantee(epsilon=2.0, delta=1e-6, unit="record")
+    answer = visitor.ask(asked).json()
+    assert answer["words"] == made.verdict
+    assert made.facts["noise"] in answer["html"]
+    assert made.verdict in visitor.get("/plan", params=asked).text
+    assert "unit=" in visitor.ask(asked | {"unit": "attribute"}).json()["words"]
+    assert "described table" in visitor.ask(asked | {"rows": ""}).json()["words"]
+
+
 def test_a_plan_reads_no_data_and_spends_nothing(visitor, monkeypatch):
     def read(*_, **__):
         raise AssertionError
@@ -731,6 +743,48 @@ def test_the_release_form_is_filled_in_by_the_plan(visitor, folder):
     assert 'value="people-2.release"' in visitor.get("/release", params={"data": "people.csv"}).text
 
 
+def test_a_form_that_nobody_touched_releases_a_table(visitor, folder):
+    text = visitor.get("/release", params={"data": "people.csv"}).text
+    fields = dict(re.findall(r'<input[^>]* name="([a-z_]+)"[^>]* value="([^"]*)"', text))
+    chosen = re.findall(r'<select id="(\w+)" name="\w+"[^>]*>(.*?)</select>', text, re.DOTALL)
+    for name, options in chosen:
+        values = re.findall(r'<option(?: value="([^"]*)")?( selected)?[^>]*>([^<]*)', options)
+        picked = next((v for v in values if v[1]), values[0])
+        fields[name] = picked[0] or picked[2]
+    assert (fields["mechanism"], fields["unit"], fields["epsilon"], fields["delta"]) == ("table", "record", "1", "1e-6")
+    assert '<option value="smoker">' in text  # of the list of labels
+    told = visitor.release(fields | {"dataset": "", "change": "", "neighbours": "replace", "noise": "laplace"})
+    assert told["state"] == "done"
+    made = load(folder / "people.release")
+    assert made.manifest["kind"] == "table"
+    assert made.manifest["mechanism"]["noise"] == "gaussian"
+    page = visitor.get("/explore/people.release").text
+    assert f"20 of {ROWS} synthetic rows." in page  # answered before anything is asked
+    assert "Beside the real table" in page
+    asked = visitor.get("/explore/people.release?question=probability&query=smoker and age > 40").text
+    assert "By the model it holds for" in asked
+    counted = visitor.get("/explore/people.release?question=count&query=smoker").text
+    assert "95% confidence" in counted
+    assert "verdict words" in visitor.get("/explore/people.release?question=column&column=city").text
+    wrong = visitor.get("/explore/people.release?question=probability&query=nobody > 3").text
+    assert "nobody" in wrong
+
+
+def test_the_real_table_beside_a_synthetic_one_is_marked_and_stored_nowhere(visitor, folder):
+    order = {"data": "people.csv", "mechanism": "table", "unit": "record", "epsilon": "20", "delta": "1e-6"}
+    assert visitor.release(order | {"dataset": "", "name": "people.release", "label": "city"})["state"] == "done"
+    before = sorted(path.name for path in folder.rglob("*"))
+    answer = visitor.get("/explore/people.release/beside?data=people.csv")
+    assert answer.status_code == 200
+    assert answer.text.count("Not private: real data.") == 3
+    assert answer.text.index("NOT PRIVATE") < answer.text.index("<h1")
+    assert answer.headers["cache-control"] == "no-store"
+    assert CELL not in answer.text  # no cell, but counts of what the schema declares
+    assert sorted(path.name for path in folder.rglob("*")) == before
+    assert visitor.get("/explore/people.release/beside?data=nobody.csv").status_code == 404
+    assert visitor.get("/explore/people.release/beside?data=../budget.db").status_code == 404
+
+
 def write_filled(folder):
     """A table with rows and a column of every kind, and its schema."""
     count = 12
@@ -796,9 +850,10 @@ def test_samples_show_the_first_few_numbers_of_a_vector_and_texts_on_the_left(vi
 
 def test_the_release_form_offers_the_columns_that_can_be_labels(visitor, folder):
     write_filled(folder)
-    page = visitor.get("/release?data=filled.parquet").text
-    offered = re.findall(r'<option value="([^"]*)">', page.partition("<datalist")[2].partition("</datalist>")[0])
-    assert offered == ["rooms", "grade"]
+    for mechanism, labels in (("synthetic", ["rooms", "grade"]), ("table", ["age", "rooms", "grade"])):
+        page = visitor.get(f"/release?data=filled.parquet&mechanism={mechanism}").text
+        offered = re.findall(r'<option value="([^"]*)">', page.partition("<datalist")[2].partition("</datalist>")[0])
+        assert offered == labels
     assert "<datalist" not in visitor.get("/release?data=other.csv").text
 
 
@@ -931,7 +986,8 @@ def test_where_its_price_cannot_be_given_back_it_says_how_to_get_it(visitor, mon
 
 
 def test_a_release_that_the_ledger_refuses_says_why(visitor, folder):
-    (folder / "others.csv").write_bytes((folder / "people.csv").read_bytes())
+    rows = (folder / "people.csv").read_bytes().splitlines(keepends=True)
+    (folder / "others.csv").write_bytes(b"".join(rows[:-1]))  # a copy would be recognised
     confirmed(visitor, SKETCH, lambda: spend(visitor, folder, "others.csv"))
     visitor.studio.jobs.job.join()
     told = visitor.get("/release/state").json()
@@ -1041,7 +1097,7 @@ def test_a_page_does_not_wait_long_for_a_ledger_that_another_program_locks(visit
     assert "locked" in visitor.send("/release/price", SKETCH).text
     other.close()
     assert "of 10" in visitor.get("/budget").text
-    assert release_screen.order_of(visitor.studio, SKETCH).account.journal._wait == 60
+    assert release_screen.order_of(visitor.studio, SKETCH).account.journal._database.wait == 60
 
 
 def test_a_refusal_of_the_ledger_is_shown_with_what_to_do(visitor):

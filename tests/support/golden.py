@@ -85,11 +85,11 @@ def _records():
 
 
 def _sums():
-    yield "covariance-gaussian", people, PEOPLE, sf.Covariance(), RECORD
+    yield "covariance-gaussian", people, PEOPLE, sf.Covariance(centred=False), RECORD
     yield "covariance-centred", people, PEOPLE, sf.Covariance(centred=True), PAIR
-    yield "covariance-counted", people, PEOPLE, sf.Covariance(), ADDED
-    yield "covariance-laplace", people, PEOPLE, sf.Covariance(noise="laplace"), PURE_RECORD
-    yield "covariance-sketch", people, PEOPLE, sf.Covariance(noise="sketch", rows=12), RECORD
+    yield "covariance-counted", people, PEOPLE, sf.Covariance(centred=False), ADDED
+    yield "covariance-laplace", people, PEOPLE, sf.Covariance(noise="laplace", centred=False), PURE_RECORD
+    yield "covariance-sketch", people, PEOPLE, sf.Covariance(noise="sketch", rows=12, centred=False), RECORD
     yield "synthetic-plain", people, PEOPLE, sf.Synthetic(dimension=2, noise="gaussian", seed=4), ADDED
     classes = sf.Synthetic(dimension=3, label="city", kind="classes", noise="gaussian", seed=5)
     yield "synthetic-classes", people, PEOPLE, classes, RECORD

@@ -27,7 +27,7 @@ HOSTILE = {
     "a lambda": ("lambda: 1", "':' means nothing"),
     "an f-string": ('f"{age}" == 1', "no column 'f'"),
     "a subscript": ("age[0] > 1", r"'\[' means nothing"),
-    "a power": ("age > 10**5000", r"'\*' means nothing"),
+    "a power": ("age > 10**5000", r"'\*' stands where"),
     "a comment": ("age > 1 # all", "'#' means nothing"),
     "a second statement": ("smoker; smoker", "';' means nothing"),
     "an assignment": ("age := 40", "':' means nothing"),
@@ -97,5 +97,5 @@ HOSTILE = {
     "a missing end": ("smoker and", "ends where a column or a value"),
     "a missing beginning": ("and smoker", "'and' stands where"),
     "half a between": ("age between 3 or 4", "the and of between"),
-    "something after the end": ("smoker smoker", "stands where and, or, or the end"),
+    "something after the end": ("smoker smoker", "stands where and, or, (by, )?or the end"),
 }

@@ -20,6 +20,7 @@ from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
+from support.synthetic_tables import FixedTable, decoded
 
 ROWS = 157
 PEOPLE = Schema(
@@ -65,6 +66,7 @@ _MADE = {
     "covariance sketch": (people, PEOPLE, Covariance(noise="sketch", rows=30), RECORD),
     "synthetic": (people, PEOPLE, Synthetic(dimension=3, label="city", kind="classes", noise="gaussian"), RECORD),
     "plain synthetic": (people, PEOPLE, Synthetic(dimension=2, noise="gaussian"), ADDED),
+    "table": (people, PEOPLE, FixedTable(decoded(PEOPLE, people())), RECORD),
     "graph-sketch": (edges, None, GraphSketch(rows=12, vertices=40), EDGE),
     "graph-noise": (edges, None, EdgeNoise(vertices=40), EDGE),
     "graph-responses": (edges, None, EdgeResponse(vertices=40), EDGE),

@@ -19,6 +19,7 @@ TESTS = Path(__file__).parents[1]
 LIST = TESTS / "quick.toml"
 LIMIT = 0.05
 FOLDER = "SFUMATO_TEST_COSTS"  # the variable that names where the workers of a run leave what they measured
+NOTES = "SFUMATO_TEST_ENTERED"  # and where they note the modules that they enter
 
 
 def function(nodeid):
@@ -65,15 +66,25 @@ class Costs:
 
 
 class Entered:
-    """A plugin of pytest: the files under a folder in which a function ran, while tests ran."""
+    """A plugin of pytest: the files under a folder in which a function ran, while tests ran, noted by every worker.
 
-    def __init__(self, source):
+    Each file is noted when it is first seen, so that a worker that dies takes nothing with it.
+    """
+
+    def __init__(self, source, folder):
         self.source, self.files = str(source), set()
+        self.notes = Path(folder) / f"{os.getpid()}.txt"
 
     def _seen(self, frame, event, _argument):
         code = frame.f_code
-        if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(self.source):
-            self.files.add(code.co_filename)
+        if event == "call" and code.co_filename not in self.files and code.co_name != "<module>":
+            self._note(code.co_filename)
+
+    def _note(self, name):
+        if name.startswith(self.source):
+            self.files.add(name)
+            with self.notes.open("a", encoding="utf-8") as notes:
+                notes.write(f"{name}\n")
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self):
@@ -82,6 +93,11 @@ class Entered:
         yield
         sys.setprofile(None)
         threading.setprofile(None)
+
+
+def entered(folder):
+    """The files that workers have noted in a folder."""
+    return {name for path in Path(folder).glob("*.txt") for name in path.read_text(encoding="utf-8").splitlines()}
 
 
 def record(folder):

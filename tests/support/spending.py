@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sfumato.ledger.sources import Origin
 from sfumato.ledger.state import Request
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
@@ -19,9 +20,16 @@ def pure(epsilon, unit="record", **fields):
 
 
 def request(epsilon=1.0, source="memory", schema="{}", **fields):
+    """A request; its source is an ``Origin``, or the place of one."""
     guarantee = pure(epsilon, **fields)
     return Request(
-        "Sketch", guarantee, Laplace(epsilon, 1.0), lambda t: Laplace(epsilon, t), 3, schema=schema, source=source
+        "Sketch",
+        guarantee,
+        Laplace(epsilon, 1.0),
+        lambda t: Laplace(epsilon, t),
+        3,
+        schema=schema,
+        source=source if isinstance(source, Origin) else Origin(source),
     )
 
 

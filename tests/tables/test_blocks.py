@@ -14,14 +14,17 @@ from scipy import sparse
 
 import sfumato as sf
 from sfumato.engines.local import Local, LocalRows
-from sfumato.errors import ParameterError, ReleaseError
+from sfumato.engines.processes import Processes
+from sfumato.errors import ParameterError, ReleaseError, SchemaError
 from sfumato.fileformat import writer
 from sfumato.files import in_memory
 from sfumato.files.open_table import open_table
 from sfumato.numerics.lattice import Total
 from sfumato.pipeline.release import release, release_to
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Blocks, block_rows, in_order, memory_size
+from sfumato.studio.jobs import Watched
+from sfumato.tables.blocks import Blocks, CodeReader, block_rows, ignore, in_order, memory_size
+from support.synthetic_tables import RECORD, FixedTable
 
 SCHEMA = sf.Schema.reals(4, low=0, high=1)
 DATA = np.random.default_rng(1).random((5000, 4))
@@ -72,6 +75,72 @@ def test_equal_blocks_at_two_places_have_noise_of_their_own():
         np.zeros((2 * size, 4)), engine=Local(memory=1 << 22), secret=Secret.for_testing(1), **TERMS
     ).columns
     assert np.mean(columns[:, :size] == columns[:, size:]) < 0.01
+
+
+LEVELS = sf.Schema([sf.Category("c", [f"v{i}" for i in range(5000)]), sf.Flag("f")])
+CODED = pa.table({"c": [f"v{i % 5000}" for i in range(10_000)], "f": [i % 3 == 0 for i in range(10_000)]})
+
+
+def coded(batch):
+    """Rows of these levels as two codes."""
+    assert batch.schema.names == ["c", "f"]
+    levels = np.array([int(text[1:]) for text in batch.column(0).to_pylist()])
+    return np.array([levels, batch.column(1).to_numpy(zero_copy_only=False)], np.int32)
+
+
+READER = CodeReader(coded, 2)
+
+
+def test_blocks_of_codes_are_sized_for_the_codes_and_not_for_the_levels():
+    table = open_table(CODED)
+    wide, narrow = Blocks.of(table, LEVELS, memory=1 << 22), Blocks.read_by(READER, table, LEVELS, memory=1 << 22)
+    assert wide.size == block_rows(5001, 1 << 22) == 6
+    assert narrow.size == block_rows(2, 1 << 22) == 1 << 14
+    assert Blocks.read_by(READER, table, LEVELS, width=64, memory=1 << 22).size == block_rows(64, 1 << 22)
+    assert narrow.dim == 2
+    assert narrow.empty().shape == (2, 0)
+    assert narrow.empty().dtype == np.int32
+    assert wide.empty().dtype == np.float64
+    assert narrow.encoded_by(coded).empty().dtype == np.int32
+
+
+def test_codes_are_of_columns_that_can_be_read():
+    with pytest.raises(SchemaError, match="'f'"):
+        Blocks.read_by(READER, open_table(CODED.drop_columns(["f"])), LEVELS)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 10_000])
+@pytest.mark.parametrize("engine", [Local(), Processes(processes=2), Watched()])
+def test_every_engine_reads_rows_as_codes(engine, rows):
+    def totals(position, block):
+        assert block.dtype == np.int32
+        return np.array([block.shape[1], position, *block.sum(axis=1, dtype=np.int64)])
+
+    table = CODED.slice(0, rows)
+    found = engine.rows(Blocks.read_by(READER, open_table(table), LEVELS), ignore)
+    whole = coded(table.combine_chunks().to_batches()[0]) if rows else np.zeros((2, 0), np.int32)
+    assert found.sum(totals).tolist() == [rows, 0, *whole.sum(axis=1).tolist()]
+    assert [block.tolist() for block in found.map(lambda _, block: block)] == [whole.tolist()] * bool(rows)
+
+
+@pytest.mark.parametrize("engine", [Local(memory=1 << 20), Processes(processes=2, memory=1 << 26), Watched()])
+def test_a_mechanism_may_read_rows_as_codes(engine, tmp_path):
+    small = pa.table({"c": ["v1", "v2"], "f": [True, False]})
+    schema = sf.Schema([sf.Category("c", ["v1", "v2"]), sf.Flag("f")])
+    recipe = FixedTable(small, reader=READER)
+    many = pa.concat_tables([small] * 9000).combine_chunks()
+    release_to(tmp_path / "r", many, schema=schema, mechanism=recipe, guarantee=RECORD, engine=engine)
+    release(many, schema=schema, mechanism=recipe, guarantee=RECORD, engine=engine)
+    assert [seen.tolist() for seen in recipe.seen] == [[18_000, 27_000, 9000]] * 2
+    assert sf.load(tmp_path / "r").table().equals(small)
+
+
+def test_a_job_counts_rows_that_are_read_as_codes():
+    told = []
+    rows = Watched(tick=told.append).rows(Blocks.read_by(READER, open_table(CODED), LEVELS, memory=1 << 20), ignore)
+    rows.sum(lambda _, block: np.array([block.shape[1]]))
+    assert sum(told) == 10_000
+    assert len(told) == 3
 
 
 def test_a_range_of_blocks_begins_where_a_block_does(tmp_path):

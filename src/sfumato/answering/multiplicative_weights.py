@@ -41,7 +41,7 @@ from sfumato.answering.base import (
     shared_out,
 )
 from sfumato.answering.sparse_vector import MOST_POSITIVES, Comparisons, Scales, check_positives, check_threshold
-from sfumato.answering.workload import Measurement, Partition, refitted, uniform_weights
+from sfumato.answering.workload import DisjointParts, Measurement, refitted, uniform_weights
 from sfumato.errors import ExhaustedError
 from sfumato.numerics.types import Integers
 from sfumato.privacy.guarantee import Guarantee
@@ -189,7 +189,7 @@ class OpenWeights(OpenMechanism):
                 f"all {self._prepared.recipe.updates} updates are used up: "
                 "the histogram still answers, but nothing says how well; open another session, at its own cost"
             )
-        partition = Partition.question(cells, self._prepared.domain)
+        partition = DisjointParts.question(cells, self._prepared.domain)
         exact, question = self._counts[cells].sum(keepdims=True), packed(cells)
         guess = math.floor(float(partition.totals(self._weights)[0]) + 0.5)
         if not self._comparisons.above(np.abs(exact - guess), self._threshold, question)[0]:

@@ -7,8 +7,8 @@ with many parts, such as a marginal, which is then measured whole.
 Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
 private for the guarantee it was prepared for. Given the earlier rounds, the histogram and its rounded guesses e are
 public whole numbers. The score of a partition is the sum over its parts of |q(D) - e|, less a public penalty: a whole
-number that one unit moves by at most what it moves the counts of the parts in the l1 norm (``Partition.move``: g for
-one question; for several parts g where records come or go, 2 g where they are replaced). So selecting is Pure
+number that one unit moves by at most what it moves the counts of the parts in the l1 norm (``DisjointParts.move``: g
+for one question; for several parts g where records come or go, 2 g where they are replaced). So selecting is Pure
 (``private_selection``) with the largest of these as its sensitivity, and measuring is a Laplace mechanism whose scale
 is in proportion to the move of what was selected, so that its loss does not depend on which it was. T rounds compose
 adaptively. Under add-remove neighbours the number of rows is measured first, at a share of epsilon.
@@ -31,7 +31,7 @@ from sfumato.answering.base import (
     rows_known,
     shared_out,
 )
-from sfumato.answering.workload import Measurement, Partition, refitted, uniform_weights
+from sfumato.answering.workload import DisjointParts, Measurement, refitted, uniform_weights
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.calibration import Family
@@ -68,14 +68,14 @@ class MWEM:
     passes    : how often each update goes over all that was measured.
     """
 
-    workload: tuple[Partition, ...]
+    workload: tuple[DisjointParts, ...]
     rounds: int = 10
     selection: Method = "permute-and-flip"
     selecting: float = 0.5
     passes: int = 20
 
     def __post_init__(self) -> None:
-        if not self.workload or not all(isinstance(part, Partition) for part in self.workload):
+        if not self.workload or not all(isinstance(part, DisjointParts) for part in self.workload):
             raise ParameterError("workload must hold at least one partition: see workload.marginals and questions")
         check.whole(1, rounds=self.rounds, passes=self.passes)
         check.between(1, _MOST_ROUNDS, rounds=self.rounds)

@@ -26,7 +26,7 @@ _STEEPEST = 1.0  # exponent of one update: what noise makes larger is cut, which
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Partition:
+class DisjointParts:
     """The part of each cell, 0 .. parts - 1, or -1 for cells in none: a cell has one label, so parts are disjoint."""
 
     name: str
@@ -77,20 +77,20 @@ class Partition:
         return count_move(guarantee) if self.parts == 1 else disjoint_move(guarantee)
 
 
-def marginals(domain: Domain, order: int) -> tuple[Partition, ...]:
+def marginals(domain: Domain, order: int) -> tuple[DisjointParts, ...]:
     """A workload of marginals: those of all sets of ``order`` columns."""
     names = [axis.name for axis in domain.columns]
     if not 1 <= order <= len(names):
         raise ParameterError(f"order must be between 1 and the {len(names)} columns of the domain, got order={order}")
     check_room(math.comb(len(names), order), domain)
-    return tuple(Partition.marginal(domain, some) for some in itertools.combinations(names, order))
+    return tuple(DisjointParts.marginal(domain, some) for some in itertools.combinations(names, order))
 
 
-def questions(queries: ArrayLike, domain: Domain) -> tuple[Partition, ...]:
+def questions(queries: ArrayLike, domain: Domain) -> tuple[DisjointParts, ...]:
     """A workload of questions one by one, from truths of shape (questions, cells)."""
     truths = np.atleast_2d(np.asarray(queries))
     check_room(len(truths), domain)
-    return tuple(Partition.question(query, domain, f"question {i}") for i, query in enumerate(truths))
+    return tuple(DisjointParts.question(query, domain, f"question {i}") for i, query in enumerate(truths))
 
 
 def check_room(count: int, domain: Domain) -> None:
@@ -103,7 +103,7 @@ def check_room(count: int, domain: Domain) -> None:
         )
 
 
-Measurement = tuple[Partition, Floats]
+Measurement = tuple[DisjointParts, Floats]
 
 
 def uniform_weights(domain: Domain, rows: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Tables to attack: handwritten digits, made-up bits and users of a known law, or a file of one's own.
+"""Tables to attack: handwritten digits, made-up bits, users and people of a known law, or a file of one's own.
 
 Whoever attacks their own data sees numbers that are not private.
 """
@@ -25,8 +25,8 @@ from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.release import release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
-from sfumato.tables import cells
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables import lists
+from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
 from sfumato.tables.labels import Labelled
 from sfumato.tables.schema import Schema
 
@@ -54,7 +54,7 @@ class TargetTable:
         batches = list(opened.blocks(names, 1 << 16))
         if sum(batch.num_rows for batch in batches) < 8:
             raise ParameterError("an attack needs at least 8 rows")
-        columns = (pa.chunked_array([cells.decoded(batch.column(name)) for batch in batches]) for name in names)
+        columns = (pa.chunked_array([lists.wide(batch.column(name)) for batch in batches]) for name in names)
         place = data.path if isinstance(data, TableFile) else data
         name = opened.description if isinstance(place, StandardInput) else Path(place).name
         return cls(name, pa.table(dict(zip(names, columns, strict=True))), schema)
@@ -76,6 +76,14 @@ class TargetTable:
     def released(self, recipe: Recipe, guarantee: Guarantee, secret: Secret | None) -> Any:
         """A release of the whole table to attack, by the path that every release takes."""
         return release(self.table, schema=self.schema, mechanism=recipe, guarantee=guarantee, secret=secret)
+
+    def dealt(self, pool: int, seed: int) -> tuple[Integers, Integers]:
+        """Records of the table to attack, dealt out at random: a pool of so many, and the attacker's own."""
+        check.whole(4, pool=pool)
+        if pool + pool // 2 > self.rows:
+            raise check.fail("pool", pool, f"at most {self.rows * 2 // 3}, for the attacker needs half as many records")
+        order = np.random.default_rng(seed).permutation(self.rows)
+        return order[: pool - pool % 2], order[pool:]
 
     def classes(self, label: str) -> Integers:
         """The place of each row's class among those of the label, in the table to attack."""
@@ -121,6 +129,37 @@ def users(rows: int, rng: np.random.Generator) -> TargetTable:
     """
     chances = np.minimum(0.3, 0.6 / np.arange(1, 295))
     return of_bits("generated users, 294 flags", rng.random((rows, 294)) < chances)
+
+
+def people(rows: int, rng: np.random.Generator) -> TargetTable:
+    """Example table of made-up people: numbers, levels and flags that depend on each other, as in a census."""
+    age = np.clip(rng.gamma(6.0, 7.0, rows), 17, 90).astype(int)
+    years = np.clip(rng.normal(3.0, 1.6, rows) - (age > 60), 0, 6).astype(int)
+    married = rng.random(rows) < np.clip((age - 17) / 40, 0.02, 0.7)
+    hours = np.clip(rng.normal(41 - 18 * (age > 64), 9, rows), 1, 99).astype(int)
+    job = (years + rng.integers(0, 4, rows)) % 8
+    rich = rng.random(rows) < 1 / (1 + np.exp(6.2 - 0.8 * years - 0.04 * hours - 1.2 * married))
+    columns = {
+        "age": age,
+        "education": years,
+        "occupation": np.array(list("abcdefgh"))[job],
+        "hours": hours,
+        "region": np.array([f"r{i}" for i in range(12)])[np.minimum(rng.geometric(0.25, rows) - 1, 11)],
+        "married": married,
+        "income": np.where(rich, "high", "low"),
+    }
+    schema = Schema(
+        (
+            Integer("age", 17, 90),
+            Ordinal("education", tuple(range(7))),
+            Category("occupation", tuple("abcdefgh")),
+            Integer("hours", 1, 99),
+            Category("region", tuple(f"r{i}" for i in range(12))),
+            Flag("married"),
+            Category("income", ("low", "high")),
+        )
+    )
+    return TargetTable("generated people, 7 columns", pa.table(columns), schema)
 
 
 def of_bits(name: str, bits: Bools) -> TargetTable:

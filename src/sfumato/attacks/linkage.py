@@ -4,6 +4,9 @@ Every row gets a score: the sum over the known bits of how well the row agrees, 
 best score is the guess; how far it stands out, over the standard deviation of the scores, tells how sure to be. Behind
 noise the bits of a row are estimates, and agreement is linear in them, so that noise of mean 0 biases no score. How
 popular each bit is counts as public.
+
+A synthetic table has no row of anybody. There the row that is nearest in the columns known of a target is picked, and
+the link is right if it tells the target's other columns, of numbers up to a twentieth of their cells.
 """
 
 from collections.abc import Sequence
@@ -11,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.attacks.curves import Curve, Point
 from sfumato.attacks.example_data import Secrets, TargetTable, untouched
 from sfumato.attacks.reconstruction import dense
+from sfumato.attacks.table_game import Hits, TableGame, excess_curve
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.responses import RandomizedResponse
@@ -155,3 +160,40 @@ def curves(
         )
         for name, recipe in recipes.items()
     ]
+
+
+# ---- synthetic tables -----------------------------------------------------------------------------------------------
+
+_CLOSE = 0.05  # of a number's cells
+
+
+def linked(game: TableGame, known: int, seed: int = 0) -> Hits:
+    """Linkage to a synthetic table: for which records the row nearest in some random columns tells all others."""
+    variables = len(game.partition.variables)
+    check.whole(1, known=known)
+    if known >= variables:
+        raise check.fail("known", known, f"less than {variables}, the columns of the table")
+
+    def hits(table: pa.Table, records: Integers) -> Bools:
+        rng = np.random.default_rng(seed)
+        rows, asked = game.codes(table), game.of_records(records)
+        given = np.argsort(rng.random((variables, records.size)), axis=0) < known
+        found = game.distances(asked, rows, given)
+        best = rows[:, [picked(-score, rng).row for score in found]]
+        return np.asarray((given | (game.apart(asked, best) <= _CLOSE)).all(axis=0))
+
+    return hits
+
+
+def table_curves(
+    game: TableGame,
+    known: int,
+    epsilons: Sequence[float],
+    *,
+    runs: int = 4,
+    seed: int = 0,
+    secrets: Secrets = untouched,
+) -> list[Curve]:
+    """Linkage to synthetic tables by epsilon: how much more often the rest of a member is told than that of others."""
+    names = "linkage", f"all columns told by {known} known ones"
+    return [excess_curve(game, names, linked(game, known, seed), epsilons, runs=runs, seed=seed, secrets=secrets)]

@@ -13,16 +13,15 @@ that of false alarms is at most ``attack_bounds.advantage``, and accuracy is at 
 """
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from sfumato import check
 from sfumato.attacks.curves import Curve, Point
 from sfumato.attacks.example_data import Secrets, TargetTable, untouched
 from sfumato.errors import ParameterError
@@ -55,6 +54,35 @@ def log_density(rows: Floats, component: Component) -> Floats:
     return np.asarray(-0.5 * (np.square(turned) / values).sum(axis=1) - 0.5 * np.log(values).sum())
 
 
+class Dealt(Protocol):
+    """What every membership game has: a pool, half of which become a release, and the attacker's own records."""
+
+    @property
+    def case(self) -> TargetTable:
+        """The table that records are of."""
+        ...
+
+    @property
+    def pool(self) -> Integers:
+        """Records that are members or not."""
+        ...
+
+    @property
+    def own(self) -> Integers:
+        """The attacker's own records."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """The delta of releases in a membership game."""
+        ...
+
+    @property
+    def members(self) -> int:
+        """How many records are members."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Game:
     """A pool of records half of which become a release, and the attacker's own, which are none of them."""
@@ -74,12 +102,8 @@ class Game:
 
         Records dealt out at random; the recipe: classes, Gaussian noise, a projection that is public.
         """
-        check.whole(4, pool=pool)
-        if pool + pool // 2 > case.rows:
-            raise check.fail("pool", pool, f"at most {case.rows * 2 // 3}, for the attacker needs half as many records")
-        order = np.random.default_rng(seed).permutation(case.rows)
         recipe = Synthetic(dimension=dimension, label=label, kind="classes", noise="gaussian", seed=seed)
-        return cls(case, label, recipe, order[: pool - pool % 2], order[pool:], delta)
+        return cls(case, label, recipe, *case.dealt(pool, seed), delta)
 
     @property
     def members(self) -> int:
@@ -184,7 +208,7 @@ class Judge:
 
 
 def accuracies(
-    game: Game,
+    game: Dealt,
     seen: Callable[[Integers, Integers], dict[str, Floats]],
     *,
     shadows: int,
@@ -246,23 +270,22 @@ def curves(
         reached |= against(UNPROTECTED, {"likelihood ratio": likelihood_ratio})
     if "shadow models" in chosen:
         reached |= accuracies(game, bare, shadows=shadows, runs=runs, rng=rng)
-    unprotected = {name: float(np.mean(runs)) for name, runs in reached.items()}
+    unprotected = {name: float(np.mean(reached[name])) for name in chosen}
     found = {epsilon: against(epsilon, chosen) for epsilon in epsilons}
-    trials, data = runs * game.pool.size, f"{game.members} of {game.case.name}, one record protected"
+    return as_curves(game, "synthetic rows", found, unprotected)
+
+
+def as_curves(
+    game: Dealt, against: str, found: Mapping[float, Mapping[str, Sequence[float]]], unprotected: Mapping[str, float]
+) -> list[Curve]:
+    """Membership attacks' accuracies in every run, by epsilon and attack, as curves beside the bound."""
 
     def point(epsilon: float, attack: str) -> Point:
-        most = 0.5 + attack_bounds.advantage(epsilon, game.delta) / 2
-        return Point.of(epsilon, found[epsilon][attack], most, trials=trials)
+        most, runs = 0.5 + attack_bounds.advantage(epsilon, game.delta) / 2, found[epsilon][attack]
+        return Point.of(epsilon, runs, most, trials=len(runs) * game.pool.size)
 
+    data = f"{game.members} of {game.case.name}, one record protected"
     return [
-        Curve(
-            attack,
-            "synthetic rows",
-            data,
-            "accuracy",
-            0.5,
-            unprotected[attack],
-            tuple(point(e, attack) for e in epsilons),
-        )
-        for attack in chosen
+        Curve(attack, against, data, "accuracy", 0.5, reached, tuple(point(epsilon, attack) for epsilon in found))
+        for attack, reached in unprotected.items()
     ]

@@ -142,7 +142,7 @@ def _(made: SketchRelease, first: Floats, second: Floats) -> Floats:
 
 @_scores.register
 def _(made: CovarianceRelease, first: Floats, second: Floats) -> Floats:
-    matrix = made.covariance()
+    matrix = made.second_moments()
     centre = (first + second).mean(axis=1, keepdims=True) / 2
     return _quadratic(matrix, first - centre) - _quadratic(matrix, second - centre)
 

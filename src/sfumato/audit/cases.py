@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sfumato.audit.aggregate_trials import AGGREGATES
 from sfumato.audit.canaries import one_run
 from sfumato.audit.examine import Effort, Finding, Progress, examine
 from sfumato.audit.query_trials import HONEST
@@ -20,8 +21,9 @@ from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.mechanisms.table.recipe import Table
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.tables.columns import Category, Flag, Real
+from sfumato.tables.columns import Category, Flag, Integer, Real
 from sfumato.tables.schema import Schema
 
 EPSILONS = (0.5, 1.0, 4.0)
@@ -90,6 +92,7 @@ _SQUARE = Schema.reals(2, low=-1.0, high=1.0)
 _WIDE = Schema.reals(32, low=-1.0, high=1.0)
 _MIXED = Schema((Real("a", -1, 1), Real("b", -1, 1), Category("c", ("x", "y", "z"))))
 _ANSWERS = Schema((Flag("f"), Category("c", ("x", "y", "z"))))
+_PEOPLE = Schema((Integer("i", 0, 9), Category("c", ("x", "y", "z")), Flag("f", missing="level")))
 _EDGE: dict[str, Any] = {"unit": "edge"}
 _VALUE: dict[str, Any] = {"unit": "attribute"}
 _SLACK: dict[str, Any] = {"delta": DELTA}
@@ -166,6 +169,11 @@ RELEASES = (
         _SLACK,
         "learned",
     ),
+    Case("table, Laplace", _same(Table(rounds=0)), _PEOPLE, {}),
+    Case("table, Gaussian", _same(Table(rounds=0)), _PEOPLE, _SLACK),
+    Case("table, Gaussian, label and rounds", _same(Table(label="f", rounds=2)), _PEOPLE, _SLACK),
+    Case("table, Laplace, add-remove", _same(Table(label="f", rounds=1)), _PEOPLE, _COMES),
+    Case("table, Gaussian, group, add-remove", _same(Table(label="c")), _PEOPLE, _SLACK | _COMES | {"group": 3}),
     Case("graph sketch", _same(GraphSketch(rows=2)), None, _SLACK | _EDGE),
     Case("edge noise, Laplace", _same(EdgeNoise()), None, _EDGE),
     Case("edge noise, Gaussian", _same(EdgeNoise(noise="gaussian")), None, _EDGE | _SLACK),
@@ -181,7 +189,7 @@ RELEASES = (
         "one run",
     ),
 )
-ANSWERS = tuple(QueryCase(name, made) for name, made in HONEST.items())
+ANSWERS = tuple(QueryCase(name, made) for name, made in (HONEST | AGGREGATES).items())
 CASES: tuple[Case | QueryCase, ...] = (*RELEASES, *ANSWERS)
 
 QUICK = Effort(samples=50_000, seconds=30.0)

@@ -28,6 +28,7 @@ from sfumato.mechanisms.responses import PreparedResponses
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.mechanisms.sketch import PreparedSketch
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
+from sfumato.mechanisms.table.recipe import PreparedTable
 from sfumato.numerics.spectral_norm import norm_bound
 from sfumato.numerics.types import Floats
 from sfumato.tables.blocks import Rows
@@ -37,8 +38,13 @@ Stages = dict[str, float]
 SLACK = 1 + 1e-9  # for the doubles in which moves are measured; the moves themselves are integers
 
 
-# Mechanisms with one stage of noise, and what its streams are called.
-_ALONE = {PreparedCovariance: "second moment", PreparedDistances: "distances", PreparedEdgeNoise: "edge noise"}
+# Mechanisms whose noise is counted as one stage, and what its streams are called.
+_ALONE = {
+    PreparedCovariance: "second moment",
+    PreparedDistances: "distances",
+    PreparedEdgeNoise: "edge noise",
+    PreparedTable: "table",  # all its stages together, which are chosen as the run goes on
+}
 
 
 @functools.singledispatch
@@ -79,7 +85,7 @@ def _(prepared: PreparedSynthetic, level: float) -> Stages:
 
 
 @allowed.register
-def _(prepared: PreparedCovariance | PreparedDistances | PreparedEdgeNoise, level: float) -> Stages:
+def _(prepared: PreparedCovariance | PreparedDistances | PreparedEdgeNoise | PreparedTable, level: float) -> Stages:
     return {_ALONE[type(prepared)]: 1 / level}
 
 
@@ -111,15 +117,25 @@ Pairs = Iterable[tuple[Draw, Draw]]
 def moves(pairs: Pairs, stages: Iterable[str]) -> Stages:
     """How far two runs really moved each stage beside what is claimed; draws of no stage keep their own name."""
     sums: dict[tuple[str, str], float] = defaultdict(float)
+    pairs = list(pairs)
+    noise = next((one.law for one, _ in pairs if one.law in _CHOICE_COSTS), "laplace")
     for one, two in pairs:
         name = next((s for s in stages if one.place[0].startswith(s)), one.place[0].split(" ")[0])
         moved = np.abs(one.fed - two.fed).astype(np.float64)
-        sums[name, one.law] += _MEASURES[one.law](moved, one)
+        if one.law == "choice" and name == _ALONE[PreparedTable]:
+            order, cost = _CHOICE_COSTS[noise]
+            sums[name, noise] += (cost * float(moved.max()) * one.scale) ** order
+        else:
+            sums[name, one.law] += _MEASURES[one.law](moved, one)
     found: Stages = defaultdict(float)
     for (name, law), value in sums.items():
         found[name] += math.sqrt(value) if law == "gaussian" else value
     return dict(found)
 
+
+# By the noise beside it: its order, and what a choice at a rate costs for each step that its scores move, in the scale
+# of that noise. A choice at rate r by scores that move by d is 2 d r-private, and sqrt(pi/2) d r-GDP.
+_CHOICE_COSTS: dict[str, tuple[int, float]] = {"laplace": (1, 2.0), "gaussian": (2, math.sqrt(math.pi / 2))}
 
 _MEASURES: dict[str, Callable[[Floats, Draw], float]] = {
     "laplace": lambda moved, draw: float((moved / draw.scale).sum()),

@@ -17,7 +17,7 @@ from sfumato.answering.median import Median, PreparedMedian
 from sfumato.answering.multiplicative_weights import PreparedWeights, Weights
 from sfumato.answering.mwem import MWEM, PreparedMWEM
 from sfumato.answering.sparse_vector import Comparisons, Scales
-from sfumato.answering.workload import Partition
+from sfumato.answering.workload import DisjointParts
 from sfumato.audit.recorder import replayed_pair
 from sfumato.audit.trials import Trial, of_draws
 from sfumato.numerics.types import Floats, Integers
@@ -157,7 +157,7 @@ def mwem(epsilon: float, twin: type[PreparedMWEM] = PreparedMWEM) -> Trial:
     is off by one, or all the others are, which ask for the second cell. ``twin``: what runs at the calibrated level.
     """
     guarantee, cells = Guarantee(epsilon=epsilon), np.eye(4, dtype=bool)
-    workload = tuple(Partition.question(cells[min(i, 1)], _CELLS, f"{i}") for i in range(1 + _OTHERS))
+    workload = tuple(DisjointParts.question(cells[min(i, 1)], _CELLS, f"{i}") for i in range(1 + _OTHERS))
     recipe = MWEM(workload=workload, rounds=1, selecting=0.9, passes=1, selection="exponential")
     prepared = recipe.prepare(_CELLS, guarantee)
     level = calibrate(prepared, guarantee).level

@@ -170,10 +170,15 @@ class TapeWords(Words):
         answers = self._within(super().respond, codes, categories, epsilon)
         return self._settled("response", epsilon, categories, np.array(codes), answers)
 
-    def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+    def choose(self, scores: Sequence[int] | Integers, rate: float, *, bits: int = 0) -> int:
         """A choice by the exponential mechanism, kept on the tape."""
         chosen = self._within(functools.partial(super().choose, bits=bits), scores, rate)
         return int(self._settled("choice", rate, bits, np.array(scores, np.int64), np.array([chosen]))[0])
+
+    def choose_repeated(self, scores: Integers, counts: Integers, rate: float) -> int:
+        """A choice over runs of equal scores, kept on the tape with every score as often as it stands there."""
+        chosen = self._within(super().choose_repeated, scores, counts, rate)
+        return int(self._settled("choice", rate, 0, np.repeat(scores, counts), np.array([chosen]))[0])
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
         """A choice by permute-and-flip, kept on the tape."""

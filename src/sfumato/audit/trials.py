@@ -106,7 +106,7 @@ def sketch_trial(prepared: PreparedSketch, level: float, pair: Pair) -> Trial:
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         blocks = prepared.run(Copies(pair[side], count), level, secret).blocks
-        return np.concatenate([_ratio(prepared.recipe.noise, np.asarray(z), images, scale) for z in blocks])
+        return np.concatenate([log_ratio(prepared.recipe.noise, np.asarray(z), images, scale) for z in blocks])
 
     return Trial(prepared.guarantee, "closed", sample, _CELLS // prepared.dimension)
 
@@ -115,7 +115,7 @@ def _clipped(prepared: PreparedSketch, row: Floats) -> Floats:
     return np.asarray(prepared.schema.clip(row) * prepared.schema.encoding.weights[:, None])
 
 
-def _ratio(law: str, outputs: NDArray[Any], ends: list[Floats], scale: float) -> Floats:
+def log_ratio(law: str, outputs: NDArray[Any], ends: list[Floats], scale: float) -> Floats:
     """A trial's scores: log-likelihood ratios of columns of numbers about two centres.
 
     They are rounded, so that equal ones are equal.
@@ -159,7 +159,7 @@ def fresh_rows(guarantee: Guarantee, law: str, dimension: int, level: float) -> 
         words = secret.words("audit noise")
         moved = np.rint(np.asarray(tall.values).T * (tall.factor * steps))
         drawn = _noise(words, law, moved.size, level * steps).reshape(moved.shape)
-        return _ratio(law, drawn + (moved if side == 0 else 0.0), [moved, np.zeros((1, 1))], level * steps)
+        return log_ratio(law, drawn + (moved if side == 0 else 0.0), [moved, np.zeros((1, 1))], level * steps)
 
     return Trial(guarantee, "draws", sample, _CELLS // (4 * dimension))
 
@@ -233,7 +233,7 @@ def _(prepared: PreparedCovarianceSketch, level: float) -> Trial:
         scores = np.einsum("ij,jk,ik->i", rows, form, rows).reshape(count, each).sum(axis=1)
         if prepared.counted:
             drawn = counts[side] + secret.words("audit").laplace(count, prepared._count_scale)[None]
-            scores += _ratio("laplace", drawn, [np.full((1, 1), float(c)) for c in counts], prepared._count_scale)
+            scores += log_ratio("laplace", drawn, [np.full((1, 1), float(c)) for c in counts], prepared._count_scale)
         return np.asarray(scores)
 
     return Trial(prepared.guarantee, "closed", sample, max(1, _CELLS // (each * len(form))))
@@ -254,7 +254,7 @@ def _(prepared: Any, level: float) -> Trial:
     def sample(side: int, count: int, secret: Secret) -> Floats:
         blocks = several.run(open_edges(graphs[side]), level, secret).blocks
         out = np.concatenate(list(blocks), axis=1)[:, :count].astype(float)
-        return out[0] if law == "response" else _ratio(law, out, [np.ones((1, 1)), np.zeros((1, 1))], level)
+        return out[0] if law == "response" else log_ratio(law, out, [np.ones((1, 1)), np.zeros((1, 1))], level)
 
     return Trial(prepared.guarantee, "closed", sample, len(vertices))
 
@@ -283,7 +283,7 @@ def _redrawn_noise(words: Words, one: Draw, two: Draw, some: Any, side: int, cou
     centres = [np.asarray(draw.fed.ravel()[some], float)[:, None] for draw in (one, two)]
     size = count * len(centres[0])
     drawn = _noise(words, one.law, size, one.scale)
-    return _ratio(one.law, drawn.reshape(-1, count) + centres[side], centres, one.scale)
+    return log_ratio(one.law, drawn.reshape(-1, count) + centres[side], centres, one.scale)
 
 
 def _redrawn_answers(words: Words, one: Draw, two: Draw, some: Any, side: int, count: int) -> Floats:

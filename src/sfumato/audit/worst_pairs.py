@@ -1,7 +1,8 @@
 """Neighbouring inputs that are the worst for a mechanism, or close: the ends that an audit samples.
 
-For sketches the direction that moves the output most is known (mathematics, section 2). For all other mechanisms a few
-inputs at the corners of the domain are tried with the mechanism's own preparation, and the pair is taken that moves
+For sketches the direction that moves the output most is known (mathematics, section 2), and for tables of counts the
+worst change of a record: from one corner of the domain to the other, each a bin of its own. For all other mechanisms a
+few inputs at the corners of the domain are tried with the mechanism's own preparation, and the pair is taken that moves
 what gets noise by the most, as ``recorder`` sees it; among them are the pairs that attain the proved bounds.
 """
 
@@ -18,6 +19,7 @@ from sfumato.mechanisms.base import Prepared
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.sketch import PreparedSketch, effective_change
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
+from sfumato.mechanisms.table.recipe import PreparedTable
 from sfumato.numerics.types import Floats
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
@@ -27,6 +29,7 @@ from sfumato.tables.schema import Schema
 Pair = tuple[Floats, Floats]  # encoded tables (columns, rows)
 
 _ENUMERATED = 10  # numbers whose signs are all tried; beyond, some
+_HEAVY = 20_000  # records at either corner of a table of counts, so that corners are bins of their own
 
 
 def sketch_pair(prepared: PreparedSketch) -> Pair:
@@ -120,8 +123,31 @@ def _signs(size: int) -> Iterator[Floats]:
 # ---- by search ------------------------------------------------------------------------------------------------------
 
 
+def table_pair(prepared: PreparedTable) -> Pair:
+    """The worst pair for a table of counts: a unit at one corner, against one at the other, or none.
+
+    Beside it are many records at both corners. So every corner is a bin of its own, which a unit moves from or to in
+    all tables at once; and all variables hang together, so that rounds find tables to measure. Opposite corners have
+    the same products of scores, so for a copula a unit changes every second column alone.
+    """
+    encoding, group = prepared.schema.encoding, prepared.guarantee.group
+    low, high = (
+        _with_values(row, encoding, which)[:, None] for row, which in ((encoding.low, "first"), (encoding.high, "last"))
+    )
+    others = np.repeat(np.hstack([low, high]), _HEAVY, axis=1)
+    other = high
+    if prepared.recipe.method == "copula":
+        widths = [column.width for column in prepared.schema.data_columns]
+        changed = np.repeat(np.arange(len(widths)) % 2 == 0, widths)
+        other = np.where(changed[:, None], high, low)
+    gone = other[:, :0] if prepared.guarantee.neighbours == "add-remove" else np.repeat(other, group, axis=1)
+    return np.hstack([np.repeat(low, group, axis=1), others]), np.hstack([gone, others])
+
+
 def searched_pair(prepared: Prepared, level: float) -> Pair:
     """The worst pair by search: the candidate that moves the stages of a mechanism most, all of them together."""
+    if isinstance(prepared, PreparedTable):
+        return table_pair(prepared)
     limits = allowed(prepared, level)
 
     def reach(pair: Pair) -> float:

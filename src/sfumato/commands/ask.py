@@ -1,16 +1,24 @@
 """``sfumato ask``: questions about a table, answered with noise and charged to a ledger."""
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import (
+from sfumato.commands.console.answers import (
+    Write,
+    add_guarantee_of_questions,
+    add_out,
+    check_new,
+    new_file,
+    noise_of,
+    table_of_answers,
+    tell_answers,
+    tell_with_budget,
+)
+from sfumato.commands.console.options import (
     account,
     add_account,
     add_level,
-    add_neighbours,
     add_table,
     command,
     finite,
@@ -23,13 +31,26 @@ from sfumato.errors import ParameterError
 if TYPE_CHECKING:
     from sfumato.fileformat.manifest import Facts
     from sfumato.ledger.state import Quote
-    from sfumato.pipeline.open_session import Answer, Opened
-    from sfumato.pipeline.session import Session
-    from sfumato.queries.histogram import SyntheticHistogram
+    from sfumato.pipeline.open_session import Opened
+    from sfumato.pipeline.session import Question, Session
 
 _LONGEST_FILE = 1 << 24  # bytes
+_EXAMPLES = """sfumato ask people.csv --schema people.toml --ledger budget.db --epsilon 0.1 "mean(age) by city"
 
-Write = Callable[["SyntheticHistogram | None"], None]
+questions:
+  age >= 40 and smoker           number of records that satisfy a condition
+  count by city                  one count for each city in the schema
+  mean(age), count where smoker  several aggregates of the same records
+  histogram(age, 10) by smoker   10 bins of equal width
+  top(diagnosis, 5)              the 5 most frequent values
+  quantile(age, 0.25 0.5 0.75)   also median(age), min(age), max(age)
+  also sum(age), variance(age)
+
+conditions:
+  age >= 40 and smoker           20 <= age < 40
+  city in ("Bern", "Basel")      not smoker or age < 30
+  age between 20 and 30          `blood pressure` > 120 (a name with a space)
+  age is missing                 true (all records)"""
 
 
 def add_ask(commands: Any) -> None:
@@ -37,25 +58,27 @@ def add_ask(commands: Any) -> None:
     parser = command(
         commands,
         "ask",
-        "Count the records that satisfy a condition, with noise. Each answer is charged to a ledger.",
-        'sfumato ask people.csv --schema people.toml --ledger budget.db --epsilon 0.1 "age >= 40 and smoker"\n'
-        "\n"
-        "conditions:\n"
-        "  age >= 40 and smoker           20 <= age < 40\n"
-        '  city in ("Bern", "Basel")      not smoker or age < 30\n'
-        "  age between 20 and 30          `blood pressure` > 120 (a name with a space)\n"
-        "  true (all records)",
+        "Answer questions about a table with noise: counts, sums, means, quantiles, histograms, by groups. "
+        "Each answer is charged to a ledger.",
+        _EXAMPLES,
         _ask,
     )
     parser.set_defaults(stands="the questions were charged", prints=True)
     add_table(parser)
-    asked = parser.add_argument("query", nargs="+", default=[], metavar="QUESTION", help="Condition on a record.")
+    asked = parser.add_argument("query", nargs="+", default=[], metavar="QUESTION", help="Question, see below.")
     asked.required = False  # there may be a batch instead; with nargs="*" it could not stand after options
     parser.add_argument("--batch", metavar="FILE", help="File of more questions, one per line (# starts a comment).")
     parser.add_argument("--price", action="store_true", help="Show what the questions would cost. Reads no data.")
     add_level(parser, "each interval")
+    add_out(parser)
     _add_method(parser)
-    _add_guarantee(parser)
+    add_guarantee_of_questions(
+        parser,
+        "Privacy loss of each question, with all its aggregates and groups. For --method weights, median and mwem: of "
+        "all questions together.",
+        "Delta of each question: above 0, answers have Gaussian noise, which is better for many numbers at once. For "
+        "other methods: of all questions together (default 0).",
+    )
     add_account(parser, "required")
 
 
@@ -64,8 +87,9 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=("laplace", "weights", "median", "mwem"),
         default="laplace",
-        help="Laplace noise on each count, or a mechanism that measures a few questions and predicts the others: "
-        "private multiplicative weights, the median mechanism, or MWEM (default laplace).",
+        help="Noise on each answer (Gaussian with --delta), or a mechanism that takes conditions only, measures a few "
+        "of them and predicts the others: private multiplicative weights, the median mechanism, or MWEM (default "
+        "laplace).",
     )
     parser.add_argument(
         "--updates", type=int, metavar="N", help="Maximum number of questions measured (not for laplace)."
@@ -73,41 +97,30 @@ def _add_method(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--histogram", metavar="FILE", help="Parquet file for the histogram (weights and mwem only).")
 
 
-def _add_guarantee(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("privacy guarantee")
-    group.add_argument(
-        "--epsilon",
-        type=float,
-        required=True,
-        metavar="EPSILON",
-        help="Privacy loss of each question. For methods other than laplace: of all questions together.",
-    )
-    group.add_argument(
-        "--delta", type=float, default=0.0, metavar="DELTA", help="Delta of methods other than laplace (default 0)."
-    )
-    group.add_argument(
-        "--unit",
-        choices=("record", "attribute"),
-        default="record",
-        help="What is protected: one record, or one value of a record (default record, at the same cost).",
-    )
-    add_neighbours(group, None, "default: as in the cap")
-    group.add_argument("--group", type=int, metavar="N", help="Maximum records per person (default: as in the cap).")
-
-
 def _ask(options: Any) -> None:
+    queries = [*options.query, *([] if options.batch is None else _lines(options.batch))]
+    if not queries:
+        raise ParameterError('no question: write one, such as "mean(age)", or name a file of questions with --batch')
+    session = open_session(options)
+    if options.method != "laplace":
+        _whole(options, session, queries)
+    elif options.updates is not None or options.histogram is not None:
+        raise ParameterError("--updates and --histogram need --method weights, median or mwem")
+    else:
+        answer(options, session, queries)
+
+
+def open_session(options: Any) -> "Session":
+    """The session that the options of a command for questions stand for."""
     from sfumato import check
     from sfumato.pipeline.session import Session
 
     options.stands = None if options.price else options.stands
-    queries = [*options.query, *([] if options.batch is None else _lines(options.batch))]
-    if not queries:
-        raise ParameterError('no question: write one, such as "age >= 40", or name a file of questions with --batch')
     if not 0 < options.level < 1:
         raise check.fail("level", options.level, "strictly between 0 and 1")
     if options.ledger is None:
         raise ParameterError("answers are charged to a budget: name its ledger with --ledger")
-    session = Session(
+    return Session(
         table(options),
         schema=schema_of(options),
         ledger=account(options),
@@ -115,14 +128,20 @@ def _ask(options: Any) -> None:
         neighbours=options.neighbours,
         group=options.group,
     )
-    if options.method != "laplace":
-        _whole(options, session, queries)
-    elif options.updates is not None or options.histogram is not None or options.delta:
-        raise ParameterError("--updates, --delta and --histogram need --method weights, median or mwem")
-    elif options.price:
-        _quote(options, session.price(queries, epsilon=options.epsilon), len(queries))
-    else:
-        _answer(options, session, session.ask_all(queries, epsilon=options.epsilon))
+
+
+def answer(options: Any, session: "Session", questions: "list[Question]") -> None:
+    """Answer questions with noise on each answer, or say what that would cost."""
+    terms = {"epsilon": options.epsilon, "delta": options.delta}
+    if options.delta > 0 and not any(cap.guarantee.delta for cap in session.account.dataset.caps):
+        raise ParameterError("--delta needs a budget with a delta: this one has delta 0, so leave --delta out")
+    if options.price:
+        _quote(options, session.price(questions, **terms), len(questions))
+        return
+    with new_file(options.out, "--out", "table of answers", (".csv", ".parquet")) as write:
+        answers = session.ask_all(questions, **terms)
+        tell_answers(options, session, answers)
+        write(table_of_answers(answers, options.level))
 
 
 def _lines(path: str) -> list[str]:
@@ -143,61 +162,44 @@ def _lines(path: str) -> list[str]:
     return found
 
 
-def _answer(options: Any, session: "Session", answers: "list[Answer]") -> None:
-    facts = []
-    for answer in answers:
-        low, high = answer.estimate.interval(options.level)
-        error = answer.estimate.standard_error
-        facts.append(
-            {"query": answer.query, "value": int(answer.value), "standard_error": error, "low": low, "high": high}
-        )
-    lines = [
-        f"{' '.join(f['query'].split())}: {f['value']:,} +- {f['standard_error']:.3g} "
-        f"({options.level:.0%}: {f['low']:,.0f} to {f['high']:,.0f})"
-        for f in facts
-    ]
-    _tell(options, session, facts, lines, answers[0].record)
-
-
-def _tell(
-    options: Any, session: "Session", facts: list[dict[str, Any]], lines: list[str], record: dict[str, Any] | None
-) -> None:
-    """Print the answers to what was asked, then the budget as the ledger states it."""
-    dataset = session.account.dataset
-    spent = [dataset.total(place).epsilon for place in range(len(dataset.caps))]
-    left = dataset.remaining_under_every_cap()
-    told = "; ".join(f"{e:.4g} of {cap.describe()}" for e, cap in zip(spent, dataset.caps, strict=True))
-    line = f"{dataset.name}: spent {told}. Left: epsilon {left:g} (pure)."
-    budget = {"dataset": dataset.name, "spent": [finite(e) for e in spent], "remaining": left}
-    promise = session.promise
-    protects = {"unit": promise.unit, "neighbours": promise.neighbours, "group": promise.group}
-    terms = {"method": options.method, "epsilon": options.epsilon, "level": options.level, **protects}
-    text = "\n".join(map(untrusted.line, [*lines, line]))
-    tell(options, {"answers": facts, "terms": terms, "budget": budget, "record": record}, text)
-
-
 def _whole(options: Any, session: "Session", queries: list[str]) -> None:
     """Ask all questions of a mechanism that is charged at once."""
     if options.method == "median" and options.histogram is not None:
         raise ParameterError("--histogram needs --method weights or mwem: the median mechanism has no histogram")
-    _check_free(options.histogram)
+    if options.out is not None:
+        raise ParameterError("--out needs --method laplace: use --json, or --histogram")
+    _check_conditions(options, session, queries)
+    check_new(options.histogram, "--histogram", (".parquet",))
     terms = {"epsilon": options.epsilon, "delta": options.delta, "updates": options.updates}
     if options.price:
         _quote(options, session.price_whole(options.method, queries, **terms), len(queries))
         return
-    with _new_file(options.histogram) as write:
+    with new_file(options.histogram, "--histogram", "histogram", (".parquet",)) as write:
         if options.method == "mwem":
             made, record = session.synthesise(queries, **terms)
             _tell_synthetic(options, session, record)
-            write(made)
+            write(made.table())
         else:
             _open(options, session, queries, session.open(options.method, queries=queries, **terms), write)
+
+
+def _check_conditions(options: Any, session: "Session", queries: list[str]) -> None:
+    """Refuse aggregates and groups where a method only counts records."""
+    from sfumato.queries.questions import parse_question
+
+    for query in queries:
+        if not parse_question(query, session.schema).plain:
+            asked = untrusted.line(query, 80)
+            raise ParameterError(
+                f"--method {options.method} answers conditions only, such as 'age >= 40 and smoker': ask {asked!r} "
+                "without --method"
+            )
 
 
 def _tell_synthetic(options: Any, session: "Session", record: "Facts") -> None:
     facts = [{"query": a["query"], "value": a["value"]} for a in record["answers"]]
     lines = [f"{' '.join(f['query'].split())}: {f['value']:,.0f}, from the synthetic histogram" for f in facts]
-    _tell(options, session, facts, lines, record)
+    tell_with_budget(options, session, facts, lines, record)
 
 
 def _open(options: Any, session: "Session", queries: list[str], opened: "Opened", write: Write) -> None:
@@ -223,63 +225,17 @@ def _open(options: Any, session: "Session", queries: list[str], opened: "Opened"
             how = ", not measured" if error_ is None else ""
             interval = f"({options.level:.0%}: {low:,.0f} to {high:,.0f})"
             lines.append(f"{' '.join(query.split())}: {found.value:,.0f}{spread} {interval}{how}")
-    _tell(options, session, facts, lines, opened.record)
-    write(opened.histogram)
+    tell_with_budget(options, session, facts, lines, opened.record)
+    write(None if opened.histogram is None else opened.histogram.table())
     if failure is not None:
         raise ExhaustedError(f"{len(queries) - len(facts)} of {len(queries)} questions were not answered: {failure}")
 
 
-def _check_free(path: str | None) -> None:
-    from pathlib import Path
-
-    if path is not None and (Path(path).suffix != ".parquet" or Path(path).exists() or not Path(path).parent.is_dir()):
-        raise ParameterError(f"{path}: --histogram must name a new file that ends in .parquet, in an existing folder")
-
-
-@contextmanager
-def _new_file(path: str | None) -> Iterator[Write]:
-    """Write the histogram of what was asked; its file is there before any charge, and gone if nothing is written."""
-    from pathlib import Path
-
-    from sfumato.errors import ReleaseError
-
-    if path is None:
-        yield lambda _: None
-        return
-    try:
-        file = Path(path).open("xb")  # noqa: SIM115 - closed below, in any case
-    except OSError as error:
-        raise ParameterError(f"{path}: the histogram cannot be written there ({error.strerror})") from None
-    whole = False
-
-    def write(histogram: "SyntheticHistogram | None") -> None:
-        nonlocal whole
-        if histogram is None:
-            return
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            with file:
-                pq.write_table(histogram.table(), file)
-        except (OSError, pa.ArrowException):
-            raise ReleaseError(
-                f"{path}: the histogram could not be written; the answers stand and their budget is spent"
-            ) from None
-        whole = True
-
-    try:
-        yield write
-    finally:
-        file.close()
-        if not whole:
-            Path(path).unlink(missing_ok=True)
-
-
 def _quote(options: Any, quotes: "list[Quote]", count: int) -> None:
-    from sfumato.commands.ledger import described_price, price_facts
+    from sfumato.commands.console.budgets import described_price, price_facts
 
-    shared = "" if count == 1 else " each" if options.method == "laplace" else " together"
-    head = f"{count:,} question{'s' * (count > 1)} at epsilon {options.epsilon:g}{shared}. No data was read."
-    facts = {"questions": count, "epsilon": options.epsilon, "quotes": price_facts(quotes)}
+    shared = "" if count == 1 else " each" if noise_of(options) in ("laplace", "gaussian") else " together"
+    delta = f", delta {options.delta:g}" * (options.delta > 0)
+    head = f"{count:,} question{'s' * (count > 1)} at epsilon {options.epsilon:g}{delta}{shared}. No data was read."
+    facts = {"questions": count, "epsilon": options.epsilon, "delta": options.delta, "quotes": price_facts(quotes)}
     tell(options, facts, "\n".join([head, *described_price(quotes, "these answers")]))

@@ -3,12 +3,13 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import SCHEMA, add_dialect, add_plot, command, schema_of, subcommands, table, tell
+from sfumato.commands.console.options import SCHEMA, add_dialect, add_plot, command, schema_of, subcommands, table, tell
 from sfumato.errors import MissingDependency, ParameterError
 
 if TYPE_CHECKING:
     from sfumato.attacks.curves import Curve
     from sfumato.attacks.example_data import TargetTable
+    from sfumato.attacks.table_game import TableGame
 
 _RECONSTRUCTION = "sfumato attack reconstruction --epsilons 1 16 256 --plot attack.svg"
 
@@ -20,6 +21,7 @@ def add_attack(commands: Any) -> None:
     _add_reconstruction(kinds)
     _add_membership(kinds)
     _add_linkage(kinds)
+    _add_attributes(kinds)
 
 
 def _add_reconstruction(kinds: Any) -> None:
@@ -34,22 +36,15 @@ def _add_reconstruction(kinds: Any) -> None:
 
 
 def _add_membership(kinds: Any) -> None:
-    text = "Infer which records were in the data behind synthetic records. By shadow models and by likelihood ratios."
+    text = "Infer which records were in the data behind synthetic records, or behind a synthetic table."
     parser = command(kinds, "membership", text, "sfumato attack membership --epsilons 1 8 --repeats 4", _membership)
-    _add_data(parser, "handwritten digits")
+    _add_data(parser, "handwritten digits; with --table, 1600 generated people")
+    _add_table(parser, "synthetic records")
     parser.add_argument("--label", metavar="COLUMN", help="Column of class labels (needs --data).")
     parser.add_argument(
         "--dimension", type=int, metavar="N", help="Numbers per synthetic record (default 32, or all columns if fewer)."
     )
-    parser.add_argument(
-        "--delta", type=float, default=1e-6, metavar="DELTA", help="Delta of the releases (default 1e-6)."
-    )
-    parser.add_argument(
-        "--pool",
-        type=int,
-        metavar="N",
-        help="Candidate records, half of which are members (default 800, or half of all if fewer).",
-    )
+    _add_pool(parser)
     parser.add_argument(
         "--shadows", type=int, default=4, metavar="N", help="Releases that the attacker trains on (default 4)."
     )
@@ -58,19 +53,48 @@ def _add_membership(kinds: Any) -> None:
 
 def _add_linkage(kinds: Any) -> None:
     text = (
-        "Find the record of a user of whom a few flags are known. In noisy records, sketches and randomized response."
+        "Find the record of a user of whom a few flags are known. In noisy records, sketches and randomized response. "
+        "With --table, find out the other columns of a person from the nearest row of a synthetic table."
     )
     parser = command(kinds, "linkage", text, "sfumato attack linkage --known 4 --epsilons 0.5 2 8", _linkage)
-    _add_data(parser, "500 generated users with 294 flags")
+    _add_data(parser, "500 generated users with 294 flags; with --table, 1600 generated people")
+    _add_table(parser, "sketches and randomized response")
     _add_unit(parser, "attribute")
+    _add_pool(parser, " (needs --table)")
     parser.add_argument(
-        "--known", type=int, default=4, metavar="N", help="Flags known of each user, all set (default 4)."
+        "--known", type=int, default=4, metavar="N", help="Flags, or columns, known of each user (default 4)."
     )
     parser.add_argument("--targets", type=int, default=100, metavar="N", help="Users to look for (default 100).")
     parser.add_argument(
         "--dimension", type=int, default=64, metavar="N", help="Numbers per record in a sketch (default 64)."
     )
     _add_runs(parser, [0.5, 1.0, 2.0, 4.0, 8.0], 2)
+
+
+def _add_attributes(kinds: Any) -> None:
+    text = "Infer one column of a record from the others, with a model trained on a synthetic table."
+    example = "sfumato attack attributes --epsilons 1 16 --repeats 4"
+    parser = command(kinds, "attributes", text, example, _attributes)
+    _add_data(parser, "1600 generated people")
+    parser.add_argument("--column", metavar="COLUMN", help="Column to infer (needs --data; default: the last one).")
+    _add_pool(parser)
+    _add_runs(parser, [0.5, 1.0, 4.0, 16.0, 64.0], 4)
+
+
+def _add_table(parser: argparse.ArgumentParser, other: str) -> None:
+    parser.add_argument("--table", action="store_true", help=f"Attack synthetic tables instead of {other}.")
+
+
+def _add_pool(parser: argparse.ArgumentParser, only: str = "") -> None:
+    parser.add_argument(
+        "--delta", type=float, default=1e-6, metavar="DELTA", help=f"Delta of the releases{only} (default 1e-6)."
+    )
+    parser.add_argument(
+        "--pool",
+        type=int,
+        metavar="N",
+        help=f"Candidate records, half of which are members{only} (default 800, or half of all if fewer).",
+    )
 
 
 def _add_data(parser: argparse.ArgumentParser, default: str) -> None:
@@ -153,7 +177,50 @@ def _reconstruction(options: Any) -> None:
     _told(options, "reconstruction", curves)
 
 
+def _table_game(options: Any, label: str | None = None) -> "TableGame":
+    """The game of a synthetic table that the options name."""
+    case = _given(options)
+    import numpy as np
+
+    from sfumato.attacks import example_data
+    from sfumato.attacks.table_game import TableGame
+    from sfumato.mechanisms.table.recipe import Table
+
+    chosen = case or example_data.people(1600, np.random.default_rng(options.seed))
+    pool = options.pool or min(800, chosen.rows // 2)
+    return TableGame.of(chosen, Table(label=label), pool=pool, delta=options.delta, seed=options.seed)
+
+
+def _attributes(options: Any) -> None:
+    game = _table_game(options, options.column)
+    from sfumato.attacks import attribute_inference
+
+    column = options.column or game.case.schema.data_columns[-1].name
+    runs = {"runs": options.repeats, "seed": options.seed}
+    _told(options, "attributes", attribute_inference.curves(game, column, options.epsilons, **runs))
+
+
+def _table_membership(options: Any) -> None:
+    game = _table_game(options, options.label)
+    from sfumato.attacks import table_membership
+
+    runs = {"shadows": options.shadows, "runs": options.repeats, "seed": options.seed}
+    _told(options, "membership", table_membership.curves(game, options.epsilons, **runs))
+
+
+def _table_linkage(options: Any) -> None:
+    game = _table_game(options)
+    from sfumato.attacks import linkage
+
+    runs = {"runs": options.repeats, "seed": options.seed}
+    _told(options, "linkage", linkage.table_curves(game, options.known, options.epsilons, **runs))
+
+
 def _membership(options: Any) -> None:
+    (_table_membership if options.table else _row_membership)(options)
+
+
+def _row_membership(options: Any) -> None:
     case = _given(options)
     from sfumato.attacks import example_data, membership
     from sfumato.tables.labels import Labelled
@@ -175,6 +242,10 @@ def _membership(options: Any) -> None:
 
 
 def _linkage(options: Any) -> None:
+    (_table_linkage if options.table else _row_linkage)(options)
+
+
+def _row_linkage(options: Any) -> None:
     case = _given(options)
     import numpy as np
 

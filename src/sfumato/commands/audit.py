@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import command
+from sfumato.commands.console.options import command
 
 if TYPE_CHECKING:
     from sfumato.audit.cases import Line
@@ -30,7 +30,7 @@ def add_audit(commands: Any) -> None:
 def _audit(options: Any) -> int:
     from sfumato import check
     from sfumato.audit.cases import CASES, EPSILONS, FULL, QUICK, suite
-    from sfumato.commands.streams import ProgressLine
+    from sfumato.commands.console.streams import ProgressLine
 
     effort = replace(QUICK if options.quick else FULL, seed=options.seed)
     if options.seconds is not None:

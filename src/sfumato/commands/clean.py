@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import command, tell
+from sfumato.commands.console.options import command, tell
 
 if TYPE_CHECKING:
     from sfumato.fileformat.leftovers import Leftover

@@ -1,9 +1,12 @@
 """``sfumato show`` and ``sfumato estimate``: what a release holds, and questions with error bars."""
 
+import math
 from typing import Any
 
 from sfumato import untrusted
-from sfumato.commands.options import add_folder, add_level, command, subcommands, tell
+from sfumato.commands.console.options import add_folder, add_level, command, subcommands, tell
+
+_LISTED = 30  # entries of a table that are printed
 
 
 def add_show(commands: Any) -> None:
@@ -22,7 +25,7 @@ def _show(options: Any) -> None:
 
 def add_estimate(commands: Any) -> None:
     """``sfumato estimate``, with one subcommand per question."""
-    text = "Estimate distances, clusters, variances and cuts from a release, with error bars. Costs no privacy."
+    text = "Estimate distances, clusters, correlations, regressions and cuts from a release. Costs no privacy."
     questions = subcommands(commands, "estimate", "QUESTION", text, "sfumato estimate distance people.release 3 17")
     _add_between_records(questions)
     _add_about_columns(questions)
@@ -55,7 +58,8 @@ def _add_between_records(questions: Any) -> None:
 
 
 def _add_about_columns(questions: Any) -> None:
-    text = "Estimate the variance of a weighted sum of columns."
+    _add_moments(questions)
+    text = "Estimate the variance of a column, or of a weighted sum of columns, in their own units."
     variance = command(
         questions, "variance", text, "sfumato estimate variance people.release age=1 income=-0.5", _variance
     )
@@ -69,6 +73,93 @@ def _add_about_columns(questions: Any) -> None:
     add_folder(components)
     components.add_argument("count", type=int, metavar="N", help="Number of components.")
     add_level(components, "all intervals together")
+
+
+def _add_moments(questions: Any) -> None:
+    """The questions that tables answer: covariances, correlations, regressions."""
+    for name, text in (
+        ("correlation", "Estimate the correlations of the columns, the strongest first."),
+        ("covariance", "Estimate the variances and covariances of the columns, in their own units."),
+    ):
+        table = command(questions, name, text, f"sfumato estimate {name} people.release age income", _moments)
+        add_folder(table)
+        table.add_argument("columns", nargs="*", metavar="COLUMN", help="Columns to estimate for (default: all).")
+        table.add_argument(
+            "--simultaneous", action="store_true", help="Intervals that hold for all entries at once, so wider ones."
+        )
+        table.add_argument(
+            "--most",
+            type=int,
+            default=_LISTED,
+            metavar="N",
+            help=f"Entries to print (default {_LISTED}; JSON has all).",
+        )
+        add_level(table)
+        table.set_defaults(question=name)
+    text = "Estimate a linear regression of one column on others, in their own units."
+    example = "sfumato estimate regression people.release income age hours"
+    regression = command(questions, "regression", text, example, _regression)
+    add_folder(regression)
+    regression.add_argument("target", metavar="TARGET", help="Encoded column to explain.")
+    regression.add_argument(
+        "features",
+        nargs="*",
+        metavar="FEATURE",
+        help="Columns to explain it by. A category stands for its values but the first (default: all others).",
+    )
+    regression.add_argument(
+        "--ridge", type=float, default=0.0, metavar="R", help="Ridge, in squared weighted units (default 0)."
+    )
+    add_level(regression)
+
+
+def _moments(options: Any) -> None:
+    """A covariance or correlation table, an entry a line."""
+    from sfumato.estimation.moment_table import in_columns
+
+    ask = _ask(options, options.question)
+    found = ask()
+    if options.columns:
+        found = found.select(ask.__self__.encoded(options.columns))
+    entries = found.table(options.level, simultaneous=options.simultaneous).to_pylist()
+    if options.question == "correlation":
+        entries = [entry for entry in entries if entry["row"] != entry["column"]]
+        entries.sort(key=lambda entry: -abs(entry["value"]) if not math.isnan(entry["value"]) else 1.0)
+    head = ["columns", options.question, "standard error", f"{options.level:.0%} from", "to"]
+    rows = [
+        [f"{untrusted.line(e['row'], 40)}, {untrusted.line(e['column'], 40)}", *_numbers(e)]
+        for e in entries[: max(options.most, 0)]
+    ]
+    more = [f"{len(entries) - len(rows)} more entries (--most N prints more)."] if len(rows) < len(entries) else []
+    at_once = "Intervals hold for all entries at once. " if options.simultaneous else ""
+    words = [f"{at_once}Unit: {found.unit}. Error sources: {found.found.covers}.", str(found.changed), *found.notes]
+    facts = {"entries": [_finite(entry) for entry in entries], "unit": found.unit, "covers": found.found.covers}
+    repair = {"eigenvalues": found.changed.eigenvalues, "largest": found.changed.largest, "norm": found.changed.norm}
+    said = {"repair": repair, "notes": list(found.notes)}
+    tell(options, facts | said, "\n".join([*in_columns([head, *rows]), *more, *words]))
+
+
+def _numbers(entry: dict[str, Any]) -> list[str]:
+    """The numbers of an estimate as a line of a table prints them."""
+    return [f"{value:.4g}" for value in entry.values() if isinstance(value, float)]
+
+
+def _finite(entry: dict[str, Any]) -> dict[str, Any]:
+    """An estimate for JSON, which has no nan."""
+    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in entry.items()}
+
+
+def _regression(options: Any) -> None:
+    from sfumato.estimation.moment_table import in_columns
+
+    found = _ask(options, "regression")(options.target, options.features or None, ridge=options.ridge)
+    entries = found.table(options.level).to_pylist()
+    head = ["term", "coefficient", "standard error", f"{options.level:.0%} from", "to"]
+    rows = [[untrusted.line(entry["term"], 40), *_numbers(entry)] for entry in entries]
+    unit, covers = found.coefficients.unit, found.coefficients.covers
+    words = [f"Unit: {unit}. Error sources: {covers}.", *found.notes]
+    facts = {"target": found.target, "terms": entries, "unit": unit, "covers": covers, "notes": list(found.notes)}
+    tell(options, facts, "\n".join([*in_columns([head, *rows]), *words]))
 
 
 def _ask(options: Any, question: str) -> Any:

@@ -1,12 +1,12 @@
 """``sfumato ledger``: budgets, what was spent of them, and what became of each release."""
 
 import argparse
-import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato import untrusted
-from sfumato.commands.options import (
+from sfumato.commands.console.budgets import described, described_price, facts, price_facts
+from sfumato.commands.console.options import (
     LEDGER,
     SCHEMA,
     TABLE,
@@ -16,23 +16,21 @@ from sfumato.commands.options import (
     add_neighbours,
     add_plot,
     command,
-    finite,
     guarantee_of,
     schema_of,
     subcommands,
     table,
     tell,
 )
-from sfumato.commands.recipes import KINDS, KindOptions
+from sfumato.commands.kinds.listed import KINDS
+from sfumato.commands.kinds.terms import KindOptions
 from sfumato.commands.release import add_kind_options, planned_terms
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.fileformat.manifest import Manifest
-    from sfumato.ledger.state import Dataset, Quote
     from sfumato.privacy.units import Cap
 
-_BAR = 40
 _CHANGED = "the ledger was changed"
 
 
@@ -86,13 +84,7 @@ def _add_init(acts: Any) -> None:
     )
     parser.set_defaults(stands=_CHANGED)
     _add_cap_options(parser)
-    parser.add_argument(
-        "--composition",
-        choices=("tight", "basic", "advanced", "gaussian"),
-        default="tight",
-        help="How privacy losses add up. tight assumes that the epsilon and delta of a release do not depend on what "
-        "earlier ones published; the others assume nothing (default tight).",
-    )
+    _add_division(parser)
     parser.add_argument(
         "--parts-by",
         metavar="COLUMN",
@@ -100,16 +92,60 @@ def _add_init(acts: Any) -> None:
     )
 
 
+def _add_division(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how releases add up")
+    group.add_argument(
+        "--composition",
+        choices=("filter", "basic", "advanced", "gaussian", "tight"),
+        default="filter",
+        help="How privacy losses add up. tight assumes that the epsilon and delta of a release do not depend on what "
+        "earlier ones published; the others assume nothing (default filter).",
+    )
+    group.add_argument(
+        "--pure-share",
+        type=_pure_share,
+        metavar="EPSILON",
+        help="Part of the cap for releases with delta 0, whose epsilons add up, or 'all'; the rest is for Gaussian "
+        "noise (default: the first release decides).",
+    )
+    group.add_argument(
+        "--tails",
+        type=float,
+        default=0.0,
+        metavar="PART",
+        help="Part of delta for releases that are Gaussian but for a failure, such as learned schemas (default 0).",
+    )
+    group.add_argument(
+        "--programme",
+        metavar="FILE",
+        help="TOML file of [[release]] tables with loss, epsilon, delta, count and mechanism: releases that are fixed "
+        "now, in any order, at the price of tight composition.",
+    )
+
+
+def _pure_share(text: str) -> "float | Literal['all']":
+    try:
+        return "all" if text == "all" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"an epsilon or 'all', got {text!r}") from None
+
+
 def _init(options: Any) -> None:
+    from sfumato.ledger.division import division_words
     from sfumato.ledger.ledger import Ledger
 
     cap, ledger = _cap(options), Ledger.create(options.ledger)
-    made = ledger.add_dataset(options.dataset, cap, composition=options.composition, parts_by=options.parts_by)
-    tell(
-        options,
-        {"ledger": ledger.journal.name, "dataset": made.name},
-        f"Added dataset {made.name}. Cap: {cap.describe()}",
+    made = ledger.add_dataset(
+        options.dataset,
+        cap,
+        composition=options.composition,
+        parts_by=options.parts_by,
+        pure_share=options.pure_share,
+        tails=options.tails,
+        programme=options.programme,
     )
+    lines = [f"Added dataset {made.name}. Cap: {cap.describe()}", *division_words(made, 0)]
+    tell(options, {"ledger": ledger.journal.name, "dataset": made.name}, "\n".join(map(untrusted.line, lines)))
 
 
 def _add_cap(acts: Any) -> None:
@@ -146,56 +182,8 @@ def _show(options: Any) -> None:
         if len(shown) != 1:
             raise ParameterError("--plot draws one dataset: name it with --dataset")
         draw_spending(shown[0], options.plot)
-    text = "\n\n".join(map(_described, shown)) or f"{ledger.journal.name} has no datasets."
-    tell(options, {"datasets": [_facts(dataset) for dataset in shown]}, text)
-
-
-def _described(dataset: "Dataset") -> str:
-    lines = [f"{dataset.name} ({dataset.composition} composition)"]
-    for place, cap in enumerate(dataset.caps):
-        spent, whole = dataset.total(place), cap.guarantee.epsilon
-        filled = min(_BAR, math.ceil(_BAR * spent.epsilon / whole)) if spent.epsilon < math.inf else _BAR
-        lines += [
-            f"  Cap:    {cap.describe()}",
-            f"  Spent:  epsilon {spent.epsilon:.4g} ({spent.bound})  [{'#' * filled}{'.' * (_BAR - filled)}]",
-            f"  Left:   epsilon {dataset.remaining(place):g} (pure)",
-        ]
-    if dataset.releases:
-        lines += [
-            "",
-            f"  {'no.':>4}  {'time (UTC)':19}  {'mechanism':18} {'epsilon':>8} {'delta':>8}  {'total':>8}  state",
-        ]
-    for s in dataset.releases:
-        total, part = s.totals[0].epsilon, f", part {s.part}" if s.part is not None else ""
-        lines.append(
-            f"  {s.number:>4}  {s.at[:19].replace('T', ' ')}  {s.mechanism:18} {s.guarantee.epsilon:>8g} "
-            f"{s.guarantee.delta:>8g}  {total:>8.4g}  {s.state}{part}{'; ' if s.outside else ''}{'; '.join(s.outside)}"
-        )
-    return "\n".join(map(untrusted.line, lines))
-
-
-def _facts(dataset: "Dataset") -> dict[str, Any]:
-    totals = [dataset.total(place) for place in range(len(dataset.caps))]
-    return {
-        "name": dataset.name,
-        "composition": dataset.composition,
-        "caps": [
-            cap.guarantee.to_dict()
-            | {"spent": finite(total.epsilon), "bound": total.bound, "remaining": dataset.remaining(place)}
-            for place, (cap, total) in enumerate(zip(dataset.caps, totals, strict=True))
-        ],
-        "releases": [
-            {"number": s.number, "at": s.at, "mechanism": s.mechanism, "guarantee": s.guarantee.to_dict()}
-            | {
-                "part": s.part,
-                "state": s.state,
-                "note": s.note,
-                "total": [finite(t.epsilon) for t in s.totals],
-                "outside": s.outside,
-            }
-            for s in dataset.releases
-        ],
-    }
+    text = "\n\n".join(map(described, shown)) or f"{ledger.journal.name} has no datasets."
+    tell(options, {"datasets": [facts(dataset) for dataset in shown]}, text)
 
 
 def _add_verify(acts: Any) -> None:
@@ -276,7 +264,7 @@ def _admit(options: Any) -> None:
 def _add_price(commands: Any) -> None:
     """``sfumato ledger price``, with the kinds and options of ``sfumato release``."""
     text = "Show what a release would cost, without making it. Takes the options of `sfumato release`."
-    example = f"sfumato ledger price sketch {KINDS[0].example} --ledger budget.db"
+    example = f"sfumato ledger price {KINDS[0].name} {KINDS[0].example} --ledger budget.db"
     kinds = subcommands(commands, "price", "KIND", text, example)
     for kind in KINDS:
         example = f"sfumato ledger price {kind.name} {kind.example} --ledger budget.db"
@@ -296,23 +284,3 @@ def _price(kind: KindOptions, options: Any) -> None:
         table(options), schema=terms.schema, mechanism=terms.mechanism, guarantee=terms.guarantee, ledger=budget
     )
     tell(options, {"quotes": price_facts(quotes)}, "\n".join(described_price(quotes, "this release")))
-
-
-def described_price(quotes: "list[Quote]", what: str) -> list[str]:
-    """What releases or answers would cost of each cap in the ledger, in words."""
-    return [
-        f"Cap: {q.cap.describe()}\n"
-        f"  Spent: epsilon {q.before.epsilon:.4g}. After {what}: epsilon {q.after.epsilon:.4g} "
-        f"({q.after.bound} composition{f', charged {q.times} times' if q.times > 1 else ''}). "
-        f"{'Within the cap.' if q.fits else 'EXCEEDS THE CAP.'}"
-        for q in quotes
-    ]
-
-
-def price_facts(quotes: "list[Quote]") -> list[dict[str, Any]]:
-    """What releases or answers would cost of each cap in the ledger, for --json."""
-    return [
-        {"cap": q.cap.describe(), "before": finite(q.before.epsilon), "after": finite(q.after.epsilon)}
-        | {"bound": q.after.bound, "fits": q.fits, "times": q.times}
-        for q in quotes
-    ]

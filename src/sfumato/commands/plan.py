@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import SCHEMA, add_guarantee, add_plot, command, guarantee_of, schema_of, tell
+from sfumato.commands.console.options import SCHEMA, add_guarantee, add_plot, command, guarantee_of, schema_of, tell
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -14,7 +14,8 @@ def add_plan(commands: Any) -> None:
     parser = command(
         commands,
         "plan",
-        "Rank mechanisms, projections and dimensions by predicted error. Reads no data and spends no budget.",
+        "Rank mechanisms, projections and dimensions by predicted error, or predict the error of a synthetic table. "
+        "Reads no data and spends no budget.",
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )
@@ -26,7 +27,7 @@ def add_plan(commands: Any) -> None:
     parser.add_argument(
         "--purpose",
         default="distances",
-        choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts"),
+        choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts", "table"),
         help="What the release is for (default distances).",
     )
     parser.add_argument("--rows", type=int, metavar="N", help="Number of records, or of vertices of a graph.")
@@ -44,16 +45,28 @@ def add_plan(commands: Any) -> None:
         help="Distances to plan for together: compare one sketch with several (instead of --distance).",
     )
     parser.add_argument("--largest-dimension", type=int, metavar="N", help="Maximum numbers per record.")
+    _add_table(parser)
     add_plot(parser, "the predicted errors")
     add_guarantee(parser)
 
 
+def _add_table(parser: Any) -> None:
+    """Options of a plan of a table."""
+    parser.add_argument("--label", metavar="COLUMN", help="Column that models will predict (purpose table).")
+    parser.add_argument(
+        "--zeros",
+        type=float,
+        metavar="SHARE",
+        help="Share of records that are zero in a typical number, if you know it (purpose table).",
+    )
+
+
 def _plan(options: Any) -> None:
-    from sfumato.planning.planner import plan
+    from sfumato.planning.plans import plan
 
     if options.schema is None and options.data is not None:
         raise ParameterError("--data needs --schema: its column names settle the patterns of the schema")
-    facts = {
+    facts: dict[str, Any] = {
         "guarantee": guarantee_of(options),
         "schema": None if options.schema is None else _schema_to_plan(options),
         "columns": options.columns,
@@ -64,7 +77,10 @@ def _plan(options: Any) -> None:
     if options.scales is not None:
         _scales(options, facts)
         return
-    made = plan(distance=options.distance, **facts)
+    if options.purpose == "table" and options.plot is not None:
+        raise ParameterError("--plot draws errors over a distance: a plan for a table has none")
+    facts |= {"distance": options.distance, "label": options.label, "zeros": options.zeros}
+    made: Any = plan(**facts)
     if options.plot is not None:
         from sfumato.report.plots import draw_plan
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.options import (
+from sfumato.commands.console.options import (
     account,
     add_account,
     add_engine,
@@ -17,7 +17,8 @@ from sfumato.commands.options import (
     table,
     tell,
 )
-from sfumato.commands.recipes import KINDS, KindOptions, Terms
+from sfumato.commands.kinds.listed import KINDS
+from sfumato.commands.kinds.terms import KindOptions, Terms
 
 if TYPE_CHECKING:
     from sfumato.fileformat.manifest import Manifest
@@ -28,7 +29,7 @@ _OUT = "Folder to create for the release."
 
 def add_release(commands: Any) -> None:
     """``sfumato release``, with one subcommand per kind."""
-    example = f"sfumato release sketch {KINDS[0].example} --out people.release"
+    example = f"sfumato release {KINDS[0].name} {KINDS[0].example} --out people.release"
     kinds = subcommands(commands, "release", "KIND", "Make a private release of a table or a graph.", example)
     for kind in KINDS:
         folder = "graph.release" if kind.name == "graph" else "people.release"
@@ -55,7 +56,7 @@ def planned_terms(options: Any, kind: KindOptions) -> Terms:
 
 
 def _release(kind: KindOptions, options: Any) -> None:
-    from sfumato.commands.streams import ProgressLine
+    from sfumato.commands.console.streams import ProgressLine
     from sfumato.fileformat.plain_words import summary
     from sfumato.files.open_table import open_table
     from sfumato.pipeline.release import release_to

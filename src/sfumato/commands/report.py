@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import LEDGER, add_folder, command, tell
+from sfumato.commands.console.options import LEDGER, add_folder, command, tell
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _report(options: Any) -> None:
     from sfumato.releases.release import load
     from sfumato.report.page import page
 
-    _check_place(options.out, force=options.force)
+    check_place(options.out, "report", force=options.force)
     release = load(options.release, allow_unprotected=options.allow_unprotected)
     dataset = _dataset(options, release.manifest)
     text = page(release, ledger=dataset)
@@ -43,12 +43,12 @@ def _report(options: Any) -> None:
     tell(options, facts | {"dataset": dataset and dataset.name}, "\n".join(map(untrusted.line, lines)))
 
 
-def _check_place(path: Path, *, force: bool) -> None:
-    """Refuse a place for the report before anything is computed."""
+def check_place(path: Path, what: str, *, force: bool) -> None:
+    """Refuse a place for a report, or for another page, before anything is computed."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ParameterError(f"{path}: the file name of a report must end in .html")
+        raise ParameterError(f"{path}: the file name of a {what} must end in .html")
     if not path.parent.is_dir():
-        raise ParameterError(f"there is no folder {path.parent} for the report; nothing was written")
+        raise ParameterError(f"there is no folder {path.parent} for the {what}; nothing was written")
     if path.is_dir() or path.is_symlink() or (path.exists() and not force):
         raise ParameterError(f"{path} already exists: choose another name or use --force; nothing was written")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato import check
-from sfumato.commands.options import command, tell
+from sfumato.commands.console.options import command, tell
 from sfumato.errors import MissingDependency, ParameterError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import untrusted
-from sfumato.commands.options import (
+from sfumato.commands.console.options import (
     TABLE,
     account,
     add_account,
@@ -165,7 +165,7 @@ def _add_private(parser: Any) -> None:
 
 def _private_schema(options: Any) -> None:
     """Learn the schema of a table and print it, or print what that would cost."""
-    from sfumato.commands.streams import ProgressLine
+    from sfumato.commands.console.streams import ProgressLine
     from sfumato.pipeline.learn_schema import MOST, Description, PlannedSchema
     from sfumato.privacy.guarantee import Guarantee
     from sfumato.randomness.secret import Secret

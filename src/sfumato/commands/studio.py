@@ -4,7 +4,7 @@ import contextlib
 import sys
 from typing import Any
 
-from sfumato.commands.options import LEDGER, command, tell
+from sfumato.commands.console.options import LEDGER, command, tell
 
 
 def add_studio(commands: Any) -> None:
@@ -33,7 +33,7 @@ def _studio(options: Any) -> None:
         raise MissingDependency(
             "the studio needs starlette, uvicorn and jinja2: pip install 'sfumato[studio]'"
         ) from None
-    from sfumato.studio.folder import Folder
+    from sfumato.studio.inputs.folder import Folder
 
     server = Server.of(Folder.of(options.data, options.out), options.ledger, options.port)
     text = f"Open this address in a browser. It works once.\n\n  {server.address}\n\nPress Ctrl-C to stop the studio."

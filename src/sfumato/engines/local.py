@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from sfumato.fileformat import writer
@@ -36,6 +39,7 @@ Result = TypeVar("Result")
 Announce: TypeAlias = Callable[[], None]
 
 _IDS_AT_ONCE = 1 << 16
+_KEPT = 1 / 8  # of an engine's memory, for codes of tables that are read several times
 
 
 class Engine(Protocol):
@@ -64,14 +68,46 @@ class Engine(Protocol):
         ...
 
 
+class KeptCodes:
+    """Codes of the blocks of a table that was read once, for further readings; none if they take too many bytes.
+
+    Only time and memory depend on it: the blocks, their positions and their codes are those of another reading.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self._held, self._whole, self._lock = most, dict[int, NDArray[Any]](), False, Lock()
+
+    def add(self, position: int, codes: NDArray[Any]) -> None:
+        """Keep the codes of a block, unless that would be too much."""
+        codes.flags.writeable = False
+        with self._lock:
+            self._held[position] = codes
+            if sum(held.nbytes for held in self._held.values()) > self.most:
+                self.most = 0
+                self._held.clear()
+
+    def finish(self) -> None:
+        """All blocks of the table have been read."""
+        self._whole = self.most > 0
+
+    def blocks(self) -> list[NDArray[Any]] | None:
+        """The codes of all blocks in order, (rows, codes of a row); None if they are not all kept."""
+        return [self._held[position].T for position in sorted(self._held)] if self._whole else None
+
+
 class LocalRows:
-    """Blocks worked on by threads of this process; ``first`` is the position of their first row."""
+    """Blocks worked on by threads of this process; ``first`` is the position of their first row.
+
+    keep : bytes of codes (of a ``CodeReader``) that are kept for further readings; tables with more are read again.
+    """
 
     def __init__(
-        self, blocks: Blocks, *, first: int = 0, progress: Progress = ignore, threads: int | None = None
+        self, blocks: Blocks, *, first: int = 0, progress: Progress = ignore, threads: int | None = None, keep: int = 0
     ) -> None:
         self.blocks, self.first, self.progress = blocks, first, progress
         self.threads = threads or usual_threads()
+        size = (blocks.table.rows or 0) * blocks.dim * np.dtype(np.int32).itemsize
+        self._kept = KeptCodes(keep if blocks.dtype == np.int32 and size <= keep else 0)
 
     def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
         """A function of each block, run by a few threads of this process; NumPy and BLAS release the interpreter."""
@@ -94,9 +130,15 @@ class LocalRows:
     def _results(self, function: Callable[[int, Any], Result]) -> Iterator[tuple[int, Result]]:
         """Number of rows and result of each block in order, by our own threads, so BLAS gets one each."""
         blocks, encode = self.blocks.pieces() if isinstance(function, Piecewise) else (self.blocks, self.blocks.encode)
+        again = self._kept.blocks()
+        if again is not None:
+            blocks, encode = again, np.transpose
 
         def one(position: int, block: Any) -> tuple[int, Result]:
-            return block.shape[0], function(position, encode(block))
+            encoded = encode(block)
+            if again is None and self._kept.most:
+                self._kept.add(position, encoded)
+            return block.shape[0], function(position, encoded)
 
         def calls() -> Iterator[tuple[int, Any]]:
             position = self.first
@@ -108,6 +150,7 @@ class LocalRows:
 
         with threadpool_limits(1, user_api="blas"):
             yield from in_order(one, calls(), self.threads)
+        self._kept.finish()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +170,7 @@ class Local:
 
     def rows(self, blocks: Blocks, progress: Progress) -> Rows:
         """Rows whose blocks threads of this machine work on."""
-        return LocalRows(blocks, progress=progress, threads=self.threads)
+        return LocalRows(blocks, progress=progress, threads=self.threads, keep=int(self.memory * _KEPT))
 
     def write(
         self, folder: Path, names: tuple[str, ...], blocks: Iterator[Any], ids: "Ids | None", announce: Announce

@@ -112,22 +112,25 @@ class Noisy:
         return np.asarray(self.matrix[:-1, -1] / self.anchor / self.records)
 
     @property
-    def _sum_variance(self) -> float:
+    def sum_variance(self) -> float:
         """Variance of the noise on each column's sum beside the covariance."""
         return self.law.variance / self.anchor**2 / (2 if self.law.kind == "gaussian" else 1) * self.centred
 
     def covariance(self) -> Floats:
         """The second moment per row, or the covariance if centred; unbiased where the number of rows is public."""
         sums = self.matrix[:-1, -1] / self.anchor
-        squared = np.outer(sums, sums) - self._sum_variance * np.eye(self.dim)
+        squared = np.outer(sums, sums) - self.sum_variance * np.eye(self.dim)
         return np.asarray((self.matrix[:-1, :-1] - squared / self.records) / self.records)
 
-    def form(self, left: Floats, right: Floats, value: float | None = None) -> tuple[float, float]:
-        """Standard error of left^T covariance right, and how many equal Laplace draws err alike.
+    def form(
+        self, left: Floats, right: Floats, value: float | None = None, *, along: float = 0.0
+    ) -> tuple[float, float]:
+        """Standard error of left^T covariance right + along right^T mean, and how many equal Laplace draws err alike.
 
-        ``value``: of the form, if the number of rows divides it; without one it is a ratio in which that cancels.
+        ``value``: of the first form, if the number of rows divides it; without one it is a ratio in which that cancels.
         """
         lifted = [np.append(side, -side @ self.mean / self.anchor) for side in (left, right)]
+        lifted[0][-1] += along / self.anchor
         weights = (np.outer(*lifted) + np.outer(*lifted[::-1])) / 2
         if value is not None:
             weights[-1, -1] -= value / self.anchor**2
@@ -135,10 +138,10 @@ class Noisy:
         diagonal = np.arange(self.published.size) <= self.dim
         across = math.sqrt(2) if self.law.kind == "gaussian" else 2.0
         shares = (weights[place[0], place[1]] * np.where(diagonal, 1.0, across))[self.published]
-        squares = float(shares @ shares)
-        second = self._sum_variance**2 * float((left @ left) * (right @ right) + (left @ right) ** 2)
+        squares, length = float(shares @ shares), max(float(np.linalg.norm(shares)), np.finfo(float).tiny)
+        second = self.sum_variance**2 * float((left @ left) * (right @ right) + (left @ right) ** 2)
         variance = squares * self.law.variance + second / self.records**2
-        alike = squares**2 / max(float(np.sum(shares**4)), np.finfo(float).tiny)
+        alike = 1 / max(float(np.sum((shares / length) ** 4)), np.finfo(float).tiny)
         return math.sqrt(variance) / self.records, max(alike, 1.0)
 
     def quantile(self, tail: float, alike: float) -> float:
@@ -181,7 +184,7 @@ class Noisy:
         mean = self.mean
         crossed = np.outer(mean, sums)
         error = noise[:-1, :-1] - crossed - crossed.T + count * np.outer(mean, mean)
-        error -= (np.outer(sums, sums) - self._sum_variance * np.eye(self.dim)) / self.records
+        error -= (np.outer(sums, sums) - self.sum_variance * np.eye(self.dim)) / self.records
         return np.asarray((error - count * self.covariance()) / self.records)
 
 
@@ -282,8 +285,11 @@ class Sketched:
         """
         return np.asarray((self.ridged - self.ridge * np.eye(self.rows.shape[1])) / self.records)
 
-    def form(self, left: Floats, right: Floats, value: float | None = None) -> tuple[float, float]:
-        """Standard error of left^T covariance right, by the moments of the Wishart law; no Laplace draws in it."""
+    def form(
+        self, left: Floats, right: Floats, value: float | None = None, *, along: float = 0.0
+    ) -> tuple[float, float]:
+        """Standard error of left^T covariance right, by the moments of the Wishart law; no mean, no Laplace draws."""
+        del along
         here, there, across = (float(a @ self.ridged @ b) for a, b in ((left, left), (right, right), (left, right)))
         variance = (here * there + across**2) / self.draws
         law = self.count[1]
@@ -362,7 +368,10 @@ View: TypeAlias = Noisy | Sketched
 def nearest_semidefinite(matrix: Floats) -> Floats:
     """The covariance matrix without negative eigenvalues that is nearest in the Frobenius norm.
 
-    As an estimate no longer unbiased.
+    As an estimate no longer unbiased. The matrix itself, if it has none.
     """
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    if values[0] >= 0:
+        return matrix
+    found = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return np.asarray((found + found.T) / 2)

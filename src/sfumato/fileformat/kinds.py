@@ -1,15 +1,14 @@
-"""One record per kind of release: its columns, types and size, its checks, its sentences, and the class that serves it.
+"""``KINDS``, the only list of kinds of releases, one record each; ``of`` finds the record of a manifest.
 
-``KINDS`` is the only list of kinds; ``of`` finds the record of a manifest. A new kind needs a mechanism that writes its
-numbers, a class in ``releases`` that answers questions about them, a record here, and its part of the JSON Schema.
+A new kind needs a mechanism that writes its numbers, a class in ``releases`` that answers questions about them, a
+record here, and its part of the JSON Schema.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sfumato import untrusted
+from sfumato.fileformat.kind import Kind, NumberType
 from sfumato.fileformat.manifest import (
     MOST_NUMBERS,
     CovarianceManifest,
@@ -21,27 +20,8 @@ from sfumato.fileformat.manifest import (
     SketchManifest,
     SyntheticManifest,
 )
+from sfumato.fileformat.table_kind import TABLE
 from sfumato.tables.schema import Schema
-
-NumberType = Literal["float64", "float32", "int32", "int8"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of release. Functions get manifests whose mechanism says the facts of the kind."""
-
-    title: str  # what a report is headed with
-    product: str  # the data product type in the OpenDP registry
-    served_by: tuple[str, str]  # module and class within ``releases``, imported when such a release is loaded
-    columns: Callable[[Any], tuple[str, ...]]  # the names of the published columns, in order
-    numbers: NumberType = "float64"  # the type of the published numbers, where the lattice states none
-    size: Callable[[Any], int]  # how many numbers each column holds
-    agrees: Callable[[Any, Any], bool]  # whether a manifest agrees with itself and its schema (None for graphs)
-    contents: Callable[[Any], str]  # what the release holds, in a few words
-    sensitivity: Callable[[Any], str]  # what one unit changes, as a sentence
-    use: tuple[tuple[str, str], ...]  # lines of Python, each with what it gives
-    example: Callable[[Any], str | None]  # Python that asks for an estimate, if there is one to ask for
-    graph: bool = False
 
 
 def of(manifest: Manifest) -> Kind:
@@ -70,10 +50,6 @@ def claim_kept(manifest: Manifest) -> bool:
 
 def _numbered(letter: str, count: int) -> tuple[str, ...]:
     return tuple(f"{letter}{i}" for i in range(min(count, MOST_NUMBERS)))
-
-
-def _rows(manifest: Manifest) -> int:
-    return int(manifest["rows"])
 
 
 def _pairs(manifest: Manifest) -> int:
@@ -152,7 +128,6 @@ def _sketch(title: str) -> Kind:
         product="Sketches of records",
         served_by=("sketch", "SketchRelease"),
         columns=lambda manifest: _numbered("z", manifest["projection"]["dim_out"]),
-        size=_rows,
         agrees=_sketch_agrees,
         contents=_sketch_contents,
         sensitivity=_sketch_sensitivity,
@@ -174,7 +149,6 @@ _RESPONSES = Kind(
     served_by=("responses", "ResponsesRelease"),
     columns=lambda manifest: _numbered("r", sum(c["kind"] != "id" for c in manifest["schema"]["columns"])),
     numbers="int32",
-    size=_rows,
     agrees=lambda manifest, schema: len(manifest["mechanism"]["keep"]) == len(schema.data_columns),
     contents=_responses_contents,
     sensitivity=_each_answer,
@@ -253,7 +227,9 @@ _COVARIANCE = Kind(
     use=(
         ('release.variance("a column").interval()', "variance along a direction, with error bars"),
         ("release.principal_components(2)", "directions of largest variance, with simultaneous intervals"),
-        ("release.covariance()", "the matrix itself"),
+        ("release.covariance()", "the covariance matrix as a labelled table, each entry with its error"),
+        ("release.correlation()", "the correlation matrix, likewise"),
+        ('release.regression("target", ["feature"])', "least squares, with error bars"),
     ),
     example=lambda _: "release.variance(release.names[0])",
 )
@@ -289,7 +265,6 @@ _SYNTHETIC = Kind(
     columns=lambda manifest: (
         _numbered("z", manifest["projection"]["dim_out"]) + ("label",) * ("label" in manifest["mechanism"])
     ),
-    size=_rows,
     agrees=_synthetic_agrees,
     contents=_synthetic_contents,
     sensitivity=_synthetic_sensitivity,
@@ -352,13 +327,13 @@ KINDS = {
     "distances": _DISTANCES,
     "covariance": _COVARIANCE,
     "synthetic": _SYNTHETIC,
+    "table": TABLE,
     "graph-sketch": _graph(
         "GraphSketchRelease",
         title="A private sketch of a graph",
         product="Sketch of a graph",
         columns=lambda manifest: _numbered("z", manifest["mechanism"]["rows"]),
         numbers="float32",
-        size=_rows,
         agrees=_graph_sketch_agrees,
         contents=_graph_sketch_contents,
         sensitivity=_graph_sketch_sensitivity,

@@ -14,7 +14,9 @@ from sfumato.errors import LeftoverWarning, ParameterError, ReleaseError
 from sfumato.fileformat.writer import HiddenKind, held, hidden_in, locked
 
 _WITHIN: dict[HiddenKind, re.Pattern[str]] = {  # all that we ever put into one
-    "partial": re.compile(r"(data|projection|part-\d{6,})\.parquet|manifest\.json|README\.txt|registry\.yaml"),
+    "partial": re.compile(
+        r"(data|projection|model|counts|part-\d{6,})\.parquet|manifest\.json|README\.txt|registry\.yaml"
+    ),
     "attempts": re.compile(r"\d+-[0-9a-f]{16}\.parquet"),
     "copy": re.compile(r"rows"),
 }

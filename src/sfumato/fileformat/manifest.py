@@ -10,9 +10,11 @@ from sfumato.privacy.guarantee import GuaranteeFields
 FORMAT, VERSION = "sfumato-release", 2
 READABLE = (1, 2)  # in version 1, which 0.1.0 wrote, units are raw: no schema states a scale
 MANIFEST, DATA, PROJECTION = "manifest.json", "data.parquet", "projection.parquet"
+MODEL, COUNTS = "model.parquet", "counts.parquet"  # beside the rows of a synthetic table
 ID = "id"  # the column of public ids in a file of published numbers
 MOST_NUMBERS = 1 << 20  # of one record
 LARGEST = 1 << 26  # bytes of a manifest; in memory it may take some ten times as many
+MOST_CORRELATED = 1 << 12  # variables of a copula: a matrix of 128 MiB
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
 Facts: TypeAlias = dict[str, Any]  # what a mechanism says of a run: part of a manifest, not checked yet
@@ -123,6 +125,59 @@ class SyntheticFacts(TypedDict):
     counts: NotRequired[Literal["private", "public"]]
 
 
+class CountedFacts(TypedDict):
+    """A table of noisy counts: over which variables, fine cells or bins of them, how much noise, at which stage."""
+
+    columns: list[int]
+    cells: Literal["fine", "bins"]
+    scale: float
+    stage: str
+
+
+class MomentFacts(TypedDict):
+    """A noisy second moment of scores: its noise, and how far one unit moves it.
+
+    longest : how long a row of scores is at most, in steps.
+    steps   : how many a score of 1 has.
+    Gaussian noise has this scale on the diagonal, and over sqrt(2) off it; the move is then in svec form.
+    """
+
+    scale: float
+    sensitivity: float
+    longest: int
+    steps: int
+
+
+class TableFacts(TypedDict):
+    """A private model of a table, and the noisy counts that it was fitted to; numbers are in files of their own.
+
+    reason      : why this method, in one sentence.
+    records     : how many records the model is for: their public number, or a noisy estimate.
+    cuts        : public cuts of columns beside those that follow from the schema.
+    bins        : of each variable, the bin of every fine cell.
+    cliques     : of the model, each a list of variables in order. Of a copula, each variable by itself.
+    tables      : the noisy counts, in the order of their file.
+    moment      : of a copula, the second moment that its correlations follow from.
+    shares      : of the budget, by stage.
+    sensitivity : how far one unit moves each table, in the norm of the noise.
+    """
+
+    name: str
+    noise: NoiseName
+    method: Literal["pairs", "tree", "copula"]
+    reason: NotRequired[str]
+    label: NotRequired[str]
+    records: float
+    cuts: NotRequired[dict[str, list[float]]]
+    forbid: NotRequired[list[str]]
+    bins: list[list[int]]
+    cliques: list[list[int]]
+    tables: list[CountedFacts]
+    moment: NotRequired[MomentFacts]
+    shares: dict[str, float]
+    sensitivity: float
+
+
 class GraphSketchFacts(TypedDict):
     """Gaussian rows whose covariance is a Laplacian with a ridge."""
 
@@ -213,5 +268,6 @@ ResponsesManifest: TypeAlias = ManifestOf[ResponsesFacts]
 NoiseManifest: TypeAlias = ManifestOf[NoiseFacts]  # of distances, and of edge weights
 CovarianceManifest: TypeAlias = ManifestOf[CovarianceFacts]
 SyntheticManifest: TypeAlias = ManifestOf[SyntheticFacts]
+TableManifest: TypeAlias = ManifestOf[TableFacts]
 GraphSketchManifest: TypeAlias = ManifestOf[GraphSketchFacts]
 GraphResponsesManifest: TypeAlias = ManifestOf[GraphResponsesFacts]

@@ -28,6 +28,15 @@ def contents(manifest: Manifest) -> str:
     return kinds.of(manifest).contents(manifest)
 
 
+def promise(manifest: Manifest) -> str:
+    """Sentences for people: what a release promises; what its projection may be only where it has one."""
+    return Guarantee.from_dict(manifest["guarantee"]).describe(projected=_projected(manifest))
+
+
+def _projected(manifest: Manifest) -> bool:
+    return "projection" in manifest or manifest["guarantee"].get("projection") == "fresh"
+
+
 def sensitivity(manifest: Manifest) -> str:
     """Sentence for people: how much of what is published one protected unit changes."""
     return kinds.of(manifest).sensitivity(manifest)
@@ -53,7 +62,7 @@ def summary(manifest: Manifest) -> str:
     held = contents(manifest)
     lines = [
         f"{held[:1].upper()}{held[1:]}.",
-        Guarantee.from_dict(manifest["guarantee"]).describe(),
+        promise(manifest),
         sensitivity(manifest),
         *([f"This release was {accounted(manifest)}."] if manifest["accounted"] else []),
         *(f"warning: {line}" for line in manifest["warnings"]),
@@ -71,13 +80,13 @@ def readme(manifest: Manifest) -> str:
     return _template("README.template.txt").substitute(
         software=untrusted.line(manifest["software"]["sfumato"]),
         retraction="" if kinds.claim_kept(manifest) else _NOT_KEPT,
-        promise=guarantee.describe(),
+        promise=promise(manifest),
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         unit=guarantee.unit,
         neighbours=guarantee.neighbours,
         change=guarantee.describe_change(),
-        projection="" if kind.graph else f", projection = {guarantee.projection}",
+        projection=f", projection = {guarantee.projection}" if _projected(manifest) and not kind.graph else "",
         file=DATA if DATA in manifest["files"] else "part-*.parquet, one after the other",
         contents=f"{kind.contents(manifest)}.{kept}",
         unprotected=unprotected(manifest),

@@ -160,15 +160,19 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
 
 
 def _files_fit(manifest: Manifest) -> bool:
-    """Reading a release folder: whether a manifest lists the files that such a release has; a graph has one."""
+    """Reading a release folder: whether a manifest lists the files that such a release has; a graph has one.
+
+    So do synthetic tables, beside their model and counts.
+    """
     published = "projection" in manifest and manifest["projection"]["published"]
-    names = data_files(manifest)
-    return bool(names) and (PROJECTION in manifest["files"]) == published and (names == [DATA] or "schema" in manifest)
+    names, whole = data_files(manifest), kinds.of(manifest).graph or kinds.of(manifest).beside
+    others = set(manifest["files"]) - set(names) == {*kinds.of(manifest).beside, *([PROJECTION] * published)}
+    return bool(names) and others and (names == [DATA] or not whole)
 
 
 def data_files(manifest: Manifest) -> list[str]:
     """The files to read published numbers from, in the order of rows: one, or all parts; none if any is amiss."""
-    names = [name for name in manifest["files"] if name != PROJECTION]
+    names = [name for name in manifest["files"] if name not in (PROJECTION, *kinds.of(manifest).beside)]
     if names == [DATA]:
         return names
     parts = [part_name(number) for number in range(len(names))]
@@ -194,13 +198,16 @@ class Numbers:
     size: int
 
     @classmethod
-    def open(cls, path: Path, columns: int) -> "Numbers":
-        """Open a Parquet file to read, which must have at most so many columns; its footer is checked first."""
+    def open(cls, path: Path, columns: int, values: Sequence[int] | None = None) -> "Numbers":
+        """Open a Parquet file to read, which must have at most so many columns; its footer is checked first.
+
+        ``values``: how many each column may have in a row, at most; one, unless told.
+        """
         try:
             size = _check_footer(path, columns)
             file = pq.ParquetFile(path)
             form = [(field.name, field.type) for field in file.schema_arrow]  # gaps are foreseen or not, and refused
-            sound = len(form) <= columns and _consistent(file.metadata, len(form))
+            sound = len(form) <= columns and _consistent(file.metadata, values or [1] * len(form))
         except (pa.ArrowException, OSError, ValueError):
             sound = False
         if not sound:
@@ -273,20 +280,27 @@ def _check_footer(path: Path, columns: int) -> int:
     return size
 
 
-def _consistent(footer: pq.FileMetaData, columns: int) -> bool:
-    """Reading a Parquet footer: whether each row group has a number per column and row, stored in a way of ours."""
+def _consistent(footer: pq.FileMetaData, values: Sequence[int]) -> bool:
+    """Reading a Parquet footer: whether each row group has a value per column and row, stored in a way of ours.
+
+    A column of lists has at least one, and at most so many ``values``.
+    """
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     counts = [group.num_rows for group in groups]
-    if footer.num_columns != columns or min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
+    if footer.num_columns != len(values) or min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
         return False
-    chunks = ((group.num_rows, group.column(c)) for group in groups for c in range(columns))
+    chunks = ((group.num_rows, most, group.column(c)) for group in groups for c, most in enumerate(values))
     return all(
-        chunk.num_values == rows
+        rows <= chunk.num_values <= rows * most
         and chunk.compression in _PACKED
         and chunk.total_compressed_size >= 0
-        and (chunk.physical_type == "BYTE_ARRAY" or 0 <= chunk.total_uncompressed_size <= _PER_NUMBER * rows + _PAGES)
-        for rows, chunk in chunks
+        and (chunk.physical_type == "BYTE_ARRAY" or 0 <= chunk.total_uncompressed_size <= _room(rows * most))
+        for rows, most, chunk in chunks
     )
+
+
+def _room(numbers: int) -> int:
+    return _PER_NUMBER * numbers + _PAGES
 
 
 def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:

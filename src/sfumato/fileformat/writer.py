@@ -42,9 +42,11 @@ from sfumato.tables import cells
 from sfumato.version import __version__
 
 HiddenKind: TypeAlias = Literal["partial", "attempts", "copy"]
-Block: TypeAlias = tuple[NDArray[Any], pa.Array | None]  # numbers, and the public ids of their rows
+PublishedRows: TypeAlias = NDArray[Any] | pa.RecordBatch  # numbers (columns, rows), or rows of a table's own columns
+Block: TypeAlias = tuple[PublishedRows, pa.Array | None]  # and the public ids of its rows
 _HIDDEN = re.compile(r"\..+\.(partial|attempts|copy)-[0-9a-f]{16}", re.DOTALL)
-_ROW_GROUP = 1 << 24  # bytes of a row group that is written
+_ROW_GROUP = 1 << 24  # bytes of a row group of numbers that is written
+_TABLE_GROUP = 1 << 26  # bytes of one of a table's own columns, which take a fraction of it on disk
 _GROUPS_WAITING = 1  # to be written
 _WRITTEN = 1 << 20  # bytes that are hashed and written at a time
 _UNSYNCED = 1 << 26  # bytes that may be on their way to the disk
@@ -175,7 +177,7 @@ class Written:
 
 
 def write_numbers(folder: Path, names: Sequence[str], blocks: Iterable[Block]) -> Written:
-    """Write (columns, rows) blocks of published numbers, with public ids if there are any, as data.parquet."""
+    """Write blocks of published numbers or of a table's rows, with public ids if there are any, as data.parquet."""
     rows, facts = write_part(folder / DATA, names, blocks)
     if rows == 0:
         raise ReleaseError("the data have no rows, so there is nothing to release; nothing was written")
@@ -187,14 +189,30 @@ def write_part(path: Path, names: Sequence[str], blocks: Iterable[Block]) -> tup
     rows, sink = 0, None
     with contextlib.ExitStack() as stack:
         for block, ids in blocks:
-            numbers = [cells.arrow(column) for column in block]
-            fields = [pa.field(name, array.type, nullable=False) for name, array in zip(names, numbers, strict=True)]
-            named = [] if ids is None else [pa.field(ID, ids.type)]
-            schema = pa.schema([*named, *fields])
-            sink = sink or stack.enter_context(ParquetSink(path, schema))
-            sink.write(pa.RecordBatch.from_arrays([ids, *numbers] if named else numbers, schema=schema))
-            rows += block.shape[1]
+            batch = _batch(names, block, ids) if isinstance(block, np.ndarray) else block
+            sink = sink or stack.enter_context(ParquetSink(path, batch.schema, whole=batch is block))
+            sink.write(batch)
+            rows += batch.num_rows
     return rows, {} if sink is None else sink.written
+
+
+def _batch(names: Sequence[str], block: NDArray[Any], ids: pa.Array | None) -> pa.RecordBatch:
+    """Published numbers as a batch to write, with the public ids of their rows if there are any."""
+    numbers = [cells.arrow(column) for column in block]
+    fields = [pa.field(name, array.type, nullable=False) for name, array in zip(names, numbers, strict=True)]
+    named = [] if ids is None else [pa.field(ID, ids.type)]
+    return pa.RecordBatch.from_arrays([ids, *numbers] if named else numbers, schema=pa.schema([*named, *fields]))
+
+
+def rows_in(block: PublishedRows) -> int:
+    """How many rows a block to write has."""
+    return int(block.num_rows if isinstance(block, pa.RecordBatch) else block.shape[1])
+
+
+def write_beside(folder: Path, files: Mapping[str, pa.Table]) -> None:
+    """Write files of numbers that go along with a release; their digests are taken when it is finished."""
+    for name, table in files.items():
+        pq.write_table(table, folder / name, compression="none", use_dictionary=False, write_statistics=False)
 
 
 def write_projection(folder: Path, matrix: Any) -> None:
@@ -252,22 +270,30 @@ def finish(folder: Path, fields: Mapping[str, Any], files: Mapping[str, dict[str
 class ParquetSink:
     """A Parquet file written batch by batch: ``with ParquetSink(path, schema) as sink: sink.write(batch)``.
 
+    whole : these are rows of a table's own columns, whose texts are listed once in each row group, however many.
+
     Without compression (zstd took four times as long to write noisy lattice numbers, and saved about half the room),
     without minima and maxima, and removed again if the block is left by an error. A few batches become a row group,
     which is encoded, hashed and written by a thread of its own, while others are made; what goes wrong there is raised
     by a later call.
     """
 
-    def __init__(self, path: str | Path, schema: pa.Schema) -> None:
-        self.path = Path(path)
-        texts = [f.name for f in schema if not pa.types.is_floating(f.type)]
+    def __init__(self, path: str | Path, schema: pa.Schema, *, whole: bool = False) -> None:
+        self.path, self._group = Path(path), _TABLE_GROUP if whole else _ROW_GROUP
+        texts = [_leaf(f) for f in schema if not pa.types.is_floating(f.type)]
         self._file = _Hashed(self.path)
         self._stream = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _WRITTEN)
         self._writer = pq.ParquetWriter(
-            self._stream, schema, compression="none", use_dictionary=texts or False, write_statistics=False
+            self._stream,
+            schema,
+            compression="none",
+            use_dictionary=texts or False,
+            write_statistics=False,
+            dictionary_pagesize_limit=self._group if whole else None,
         )
         self._thread, self._waiting = ThreadPoolExecutor(1), deque[Future[None]]()
         self._held: list[pa.RecordBatch] = []
+        self._bytes = 0  # of what is held
 
     @property
     def written(self) -> dict[str, Any]:
@@ -277,14 +303,15 @@ class ParquetSink:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of a batch."""
         self._held.append(batch)
-        if sum(held.nbytes for held in self._held) >= _ROW_GROUP:
+        self._bytes += batch.nbytes
+        if self._bytes >= self._group:
             self._hand_over()
         if len(self._waiting) > _GROUPS_WAITING:
             self._waiting.popleft().result()
 
     def _hand_over(self) -> None:
         """Write the rows that are held as a row group."""
-        table, self._held = pa.Table.from_batches(self._held), []
+        table, self._held, self._bytes = pa.Table.from_batches(self._held), [], 0
         self._waiting.append(self._thread.submit(self._writer.write_table, table, max(1, table.num_rows)))
 
     def __enter__(self) -> Self:
@@ -311,6 +338,12 @@ class ParquetSink:
             self._file.close()
         if kind is not None:
             self.path.unlink(missing_ok=True)
+
+
+def _leaf(field: pa.Field) -> str:
+    """The path within a Parquet file of what a column holds; of lists, that of their items."""
+    lists = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+    return f"{field.name}.list.element" if lists else str(field.name)
 
 
 class _Hashed(io.RawIOBase):

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import SchemaError
-from sfumato.files.source import UNREADABLE, Batches, Source
+from sfumato.files.source import UNREADABLE, Batches, Source, one_array
 from sfumato.tables import cells
 from sfumato.tables.columns import Real, Set, Vector, source_names
 from sfumato.tables.patterns import positions
@@ -82,7 +82,7 @@ def _pandas_cells(series: Any, kind: pa.DataType | None) -> pa.Array:
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
         return pa.array(series.to_numpy().astype(series.dtype.newbyteorder("="), copy=False))
     column = pa.array(series, from_pandas=True)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return one_array(column.chunks) if isinstance(column, pa.ChunkedArray) else column
 
 
 def _list(cell: Any, kind: pa.DataType) -> list[Any] | None:

@@ -1,7 +1,9 @@
 """Parquet files: any range of their rows read by itself."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -84,13 +86,29 @@ def _groups(file: pq.ParquetFile, columns: tuple[str, ...], rows: int, groups: l
         numbers = _listed_numbers(stored, columns)
         if numbers:  # lists are quickest a few at a time, which stay in the cache
             few = max(1, min(rows, _LISTED * int(stored.num_rows) // numbers))
-            yield from file.iter_batches(batch_size=few, columns=list(columns), row_groups=[group])
+            yield from _streamed_lists(file, columns, few, group)
         elif stored.total_byte_size <= _SMALL_GROUP and stored.num_rows * len(columns) * 8 <= _SMALL_UNPACKED:
             batches = _whole(file, columns, group).to_batches()
             while batches:
                 yield batches.pop(0)
         else:
             yield from file.iter_batches(batch_size=rows, columns=list(columns), row_groups=[group])
+
+
+def _streamed_lists(file: pq.ParquetFile, columns: tuple[str, ...], few: int, group: int) -> Batches:
+    """Lists of a Parquet row group, a few rows at a time; those from which on Arrow cannot read so many, one by one.
+
+    Arrow reads no more than 2^31 - 1 bytes of texts in lists at once. Whether there are more depends on the cells, so
+    it is no error here but of a single list.
+    """
+    done = 0
+    with suppress(pa.ArrowNotImplementedError):
+        for batch in file.iter_batches(batch_size=few, columns=list(columns), row_groups=[group]):
+            done += batch.num_rows
+            yield batch
+            del batch
+        return
+    yield from islice(file.iter_batches(batch_size=1, columns=list(columns), row_groups=[group]), done, None)
 
 
 def _listed_numbers(stored: pq.RowGroupMetaData, columns: tuple[str, ...]) -> int:

@@ -97,7 +97,7 @@ def part_of(table: Source, column: str, value: str) -> Source:
         wanted = list(dict.fromkeys((*columns, column)))
         for batch in table.blocks(wanted, rows):
             kept = cells.compute().equal(cells.as_text(batch.column(wanted.index(column))), value).fill_null(False)
-            arrays = [cells.filtered(batch.column(wanted.index(name)), kept) for name in columns]
+            arrays = [cells.decoded(batch.column(wanted.index(name))).filter(kept) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     return Source(table.schema, None, f"part of {table.description}", read, kinds=table.kinds, untyped=table.untyped)
@@ -133,16 +133,17 @@ def reblock(batches: Iterable[pa.RecordBatch], rows: int) -> Batches:
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    columns = [_one_array(parts) for parts in zip(*(b.columns for b in batches), strict=True)]
+    columns = [one_array(parts) for parts in zip(*(b.columns for b in batches), strict=True)]
     return pa.RecordBatch.from_arrays(columns, names=batches[0].schema.names)
 
 
-def _one_array(parts: Sequence[pa.Array]) -> pa.Array:
+def one_array(parts: Sequence[pa.Array]) -> pa.Array:
     """Parts of a source's column joined, in one type that keeps what each cell means: files may differ in types.
 
-    Dictionaries are decoded first, for a joint one may outgrow its indices, depending on the cells.
+    Dictionaries are decoded first, for a joint one may outgrow its indices, depending on the cells. Texts and lists may
+    outgrow offsets of 32 bits in the same way, so they always get 64.
     """
-    plain = [cells.decoded(part) for part in parts]
+    plain = [lists.wide(part) for part in parts]
     if len({part.type for part in plain}) == 1:
         return pa.concat_arrays(plain)
     return pa.concat_arrays([lists.in_common(part, [other.type for other in plain]) for part in plain])

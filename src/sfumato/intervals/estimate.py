@@ -112,11 +112,13 @@ def plain(values: Number) -> Number:
     return float(values) if np.ndim(values) == 0 else values
 
 
-def fieller(score: Number, ratio: tuple[Number, Number], moments: tuple[Number, Number, Number]) -> Ends:
-    """Interval of an estimated ratio in [0, 1], given unbiased estimates of both its parts (Fieller 1954).
+def fieller(
+    score: Number, ratio: tuple[Number, Number], moments: tuple[Number, Number, Number], least: float = 0.0
+) -> Ends:
+    """Interval of an estimated ratio in [least, 1], given unbiased estimates of both its parts (Fieller 1954).
 
     All f under which top - f bottom is within ``score`` standard errors of 0, for its own variance: between the roots
-    of a quadratic. All of [0, 1] where the bottom itself is indistinguishable from 0.
+    of a quadratic. All of [least, 1] where the bottom itself is indistinguishable from 0.
     moments : variance of the top, covariance, variance of the bottom.
     """
     (top, bottom), squared = ratio, np.asarray(score) ** 2
@@ -124,8 +126,8 @@ def fieller(score: Number, ratio: tuple[Number, Number], moments: tuple[Number, 
     a, b, c = bottom**2 - bb, top * bottom - tb, top**2 - tt
     known = (a > 0) & (bottom > 0)
     root, safe = np.sqrt(np.maximum(b**2 - a * c, 0.0)), np.where(known, a, 1.0)
-    low, high = (np.clip((b + sign * root) / safe, 0.0, 1.0) for sign in (-1, 1))
-    return np.where(known, low, 0.0), np.where(known, high, 1.0)
+    low, high = (np.clip((b + sign * root) / safe, least, 1.0) for sign in (-1, 1))
+    return np.where(known, low, least), np.where(known, high, 1.0)
 
 
 def in_step(arrays: dict[str, NDArray[Any]], width: int, what: str, source: str) -> list[NDArray[Any]]:

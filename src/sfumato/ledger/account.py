@@ -7,34 +7,35 @@ the price rests on has changed.
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.ledger.reservation import Reservation
-from sfumato.ledger.state import Dataset, Quote, Request, read_dataset
+from sfumato.ledger.sources import FingerprintedOrigin
+from sfumato.ledger.state import Quote, Request, Standing
 from sfumato.privacy import stored_losses, units
 from sfumato.privacy.calibration import least_epsilon, least_level
 from sfumato.privacy.composition import (
     Charge,
-    Composition,
     TotalEpsilon,
     largest_epsilon,
     round_number,
     rounded_down,
     worst,
 )
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.filters import DividedBook, refusal_reason
 from sfumato.privacy.losses import Loss
 from sfumato.privacy.units import Cap
 
 if TYPE_CHECKING:
-    from sfumato.ledger.journal import Entry, Journal
+    from sfumato.ledger.entries import Entry
+    from sfumato.ledger.folding import Folded
+    from sfumato.ledger.journal import Journal
 
-_SPENDING = ("dataset", "cap", "reserve", "void")
 _ATTEMPTS = 1000
+_NEGLIGIBLE = 1e-5  # of a cap's epsilon: what calibration leaves of it is not worth a release
 LEARNING = "a schema that is learned"  # stands for the schema of a request that learns one
-LEARNER = "SchemaLearning"  # the mechanism of such a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +50,18 @@ class Account:
     exceptions: bool = False
 
     @property
-    def dataset(self) -> Dataset:
-        """The dataset that this account charges, with all its releases, as the ledger has it now."""
-        return self._dataset(self.journal.entries())
+    def dataset(self) -> Standing:
+        """How the dataset that this account charges stands now, by the ledger."""
+        return self._standing(self.journal.folded())
 
-    def _dataset(self, entries: list["Entry"]) -> Dataset:
-        return read_dataset(self.name, entries, self.journal.name)
+    def _standing(self, folded: "Folded") -> Standing:
+        return folded.standing(self.name, self.journal.name)
 
     def price(self, request: Request) -> list[Quote]:
         """What a release would cost, cap by cap; nothing is written. Refuses data that would be refused in the end."""
-        entries = self.journal.entries()
-        dataset = self._dataset(entries)
-        self._sources(dataset, entries, request)
-        return self._quotes(dataset, request)[0]
+        folded = self.journal.folded()
+        self._sources(folded, request)
+        return self._quotes(self._standing(folded), request)[0]
 
     def reserve(self, request: Request) -> Reservation:
         """Spend what a release will cost, durably; raises BudgetError if it does not fit.
@@ -78,22 +78,21 @@ class Account:
 
     def _entered(self, request: Request) -> "Entry":
         """One attempt to spend: the price, and the entry; raises _Moved if something was spent in between."""
-        entries = self.journal.entries()
-        dataset = self._dataset(entries)
-        sources = self._sources(dataset, entries, request)
+        folded = self.journal.folded()
+        dataset, sources = self._standing(folded), self._sources(folded, request)
         quotes, charges = self._quotes(dataset, request)
         if not all(quote.fits for quote in quotes):
-            raise self._refusal(dataset, request, quotes)
-        unmoved = _unmoved(self.name, entries)
+            raise self._refusal(dataset, request, quotes, charges)
+        unmoved = _unmoved(self.name, folded)
 
-        def still(now: list["Entry"]) -> None:
+        def still(now: "Folded") -> None:
             unmoved(now)
-            self._sources(self._dataset(now), now, request)
+            self._sources(now, request)
 
         body = _reservation_json(request, self.part, quotes, charges) | sources
         return self.journal.append(self.name, "reserve", body, still)
 
-    def _quotes(self, dataset: Dataset, request: Request) -> tuple[list[Quote], list[Charge]]:
+    def _quotes(self, dataset: Standing, request: Request) -> tuple[list[Quote], list[Charge]]:
         if request.outside and not self.exceptions:
             raise LedgerError(
                 f"part of this release is outside its guarantee ({'; '.join(request.outside)}): use --exceptions "
@@ -102,13 +101,15 @@ class Account:
         quotes, charges = [], []
         loss = stored_losses.tabulated(request.loss)
         for place, cap in enumerate(dataset.caps):
-            times = self._times(cap, request)
-            charge = _charge(request.guarantee, loss, times, dataset.composition)
-            books, (epsilon, delta) = dataset.books(place, self.part), (cap.guarantee.epsilon, cap.guarantee.delta)
-            longer = [book.and_(charge) for book in books]
+            times, books = self._times(cap, request), dataset.books(place, self.part)
+            charge = Charge.of(request.guarantee.epsilon, request.guarantee.delta, loss, times)
+            charge, settled = dataset.placed(place, books, charge, request.mechanism)
+            epsilon, delta = cap.guarantee.epsilon, cap.guarantee.delta
+            longer = [book.and_(charge) for book in settled]
             fits = all(book.fits(epsilon, delta) for book in longer)
-            before, after = worst(books, delta), worst(longer, delta)
-            quotes.append(Quote(cap, before, after, fits, times))
+            shares = next((book.shares for book in settled if isinstance(book, DividedBook)), None)
+            totals = worst(settled, delta), worst(longer, delta)
+            quotes.append(Quote(cap, *totals, fits, times, charge.share, shares))
             charges.append(charge)
         return quotes, charges
 
@@ -122,60 +123,61 @@ class Account:
             )
         return times
 
-    def _sources(self, dataset: Dataset, entries: list["Entry"], request: Request) -> dict[str, str]:
+    def _sources(self, folded: "Folded", request: Request) -> dict[str, Any]:
         """The fingerprints of schema and source to charge for; refuses those of another dataset."""
-        made = {
-            "schema": self.journal.fingerprint("schema", request.schema),
-            "source": self.journal.fingerprint("source", request.source),
-        }
-        check_units(dataset, made["schema"], self.journal.fingerprint("schema", LEARNING))
-        if dataset.sources and not self._admitted(dataset, request.schema, made):
+        dataset = self._standing(folded)
+        schema = self.journal.fingerprint("schema", request.schema)
+        origin = request.source.kept(self.journal.fingerprint)
+        check_units(dataset, schema, self.journal.fingerprint("schema", LEARNING))
+        if dataset.sources and not self._admitted(dataset, request.schema, schema, origin):
             raise LedgerError(
                 f"dataset {self.name!r} has releases of another file or schema: assign these data to it with "
                 "`sfumato ledger admit` (Ledger.admit), or add another dataset"
             )
-        others = {e.dataset for e in entries if e.body.get("source") == made["source"]} - {self.name}
-        if not dataset.sources and others and not request.source.startswith("memory"):
+        others = [d.name for d in folded.datasets.values() if d.name != self.name and d.schemas_of(origin)]
+        if not dataset.sources and others and not request.source.in_memory:
             raise LedgerError(
                 f"this file is already accounted for as {min(others)!r}: charge it there or, if it now holds other "
                 f"people's data, assign it to {self.name!r} with `sfumato ledger admit`"
             )
-        return made
+        return {"schema": schema} | origin.to_json(dataset.marks.get(origin.place, set()))
 
-    def _admitted(self, dataset: Dataset, schema: str, made: dict[str, str]) -> bool:
+    def _admitted(self, dataset: Standing, text: str, schema: str, origin: FingerprintedOrigin) -> bool:
         """Whether an account's dataset has this source under this schema, or learned the schema from this source.
 
         A schema that is learned is charged before it is known, so the release that uses it comes with another, which
         says by which entry it was learned.
         """
-        learning = self.journal.fingerprint("schema", LEARNING)
-        known = {first for first, second in dataset.sources if second == made["source"]}
-        if made["schema"] == learning:
+        learning, known = self.journal.fingerprint("schema", LEARNING), dataset.schemas_of(origin)
+        if schema == learning:
             return bool(known)
-        drawn = {s.number for s in dataset.releases if s.mechanism == LEARNER and s.state in ("drawn", "committed")}
-        return made["schema"] in known or (learning in known and _learned_by(schema, dataset.name) in drawn)
+        return schema in known or (learning in known and _learned_by(text, dataset.name) in dataset.learned)
 
-    def _refusal(self, dataset: Dataset, request: Request, quotes: list[Quote]) -> BudgetError:
+    def _refusal(self, dataset: Standing, request: Request, quotes: list[Quote], charges: list[Charge]) -> BudgetError:
         wanted, left = request.guarantee.epsilon, self._room(dataset, request)
         full = next(quote for quote in quotes if not quote.fits)
+        whole, after = full.cap.guarantee.epsilon, f"{full.after.epsilon:.4g}"
+        left = left if left > _NEGLIGIBLE * whole else 0.0
+        above = f"just above {whole:.4g}" if after == f"{whole:.4g}" else after
+        more = f"would bring it to {above}" if whole < full.after.epsilon < math.inf else "does not fit"
         advice = f"the largest epsilon that would still fit is {left:g}" if left else "nothing of this kind would fit"
+        reason = _reason(dataset, full, charges[quotes.index(full)])
         return BudgetError(
-            f"{self.name!r} has spent {full.before.epsilon:.4g} of epsilon {full.cap.guarantee.epsilon:g} at delta "
-            f"{full.cap.guarantee.delta:g}; this release, of epsilon {wanted:g}, would bring it to "
-            f"{full.after.epsilon:.4g}: {advice}",
+            f"{self.name!r} has spent {full.before.epsilon:.4g} of epsilon {whole:g} at delta "
+            f"{full.cap.guarantee.delta:g}; this release, of epsilon {wanted:g}, {more}{reason}: {advice}",
             requested=wanted,
             remaining=left,
         )
 
-    def _room(self, dataset: Dataset, request: Request) -> float:
+    def _room(self, dataset: Standing, request: Request) -> float:
         """The largest epsilon that would still fit the account for this release with more noise, rounded down."""
         delta = request.guarantee.delta
         books = [dataset.books(place, self.part) for place in range(len(dataset.caps))]
 
         def fits(loss: Loss, epsilon: float) -> bool:
-            promise = replace(request.guarantee, epsilon=epsilon)
-            for cap, several in zip(dataset.caps, books, strict=True):
-                charge = _charge(promise, loss, self._times(cap, request), dataset.composition)
+            for place, cap in enumerate(dataset.caps):
+                charge = Charge.of(epsilon, delta, loss, self._times(cap, request))
+                charge, several = dataset.placed(place, books[place], charge, request.mechanism)
                 if not all(book.and_(charge).fits(cap.guarantee.epsilon, cap.guarantee.delta) for book in several):
                     return False
             return True
@@ -196,23 +198,27 @@ class Account:
         return rounded_down(found)
 
 
+def _reason(dataset: Standing, full: Quote, charge: Charge) -> str:
+    """What of a filter's shares decides that a release is refused, in words; nothing where a sum says it all."""
+    if dataset.composition != "filter":
+        return ""
+    cap, declared = full.cap.guarantee, dataset.divided and full.cap == dataset.caps[0]
+    book = DividedBook([], full.shares, dataset.programme)
+    return refusal_reason(book, charge, (cap.epsilon, cap.delta), declared=declared)
+
+
 class _Moved(Exception):  # noqa: N818 - no error, a reason to try again
     """Something was spent between the price and the entry."""
 
 
-def _unmoved(name: str, seen: list["Entry"]) -> Callable[[list["Entry"]], None]:
-    known = [e.number for e in seen if e.dataset == name and e.kind in _SPENDING]
+def _unmoved(name: str, seen: "Folded") -> Callable[["Folded"], None]:
+    known = seen.datasets[name].moved
 
-    def check_(entries: list["Entry"]) -> None:
-        if known != [e.number for e in entries if e.dataset == name and e.kind in _SPENDING]:
+    def check_(now: "Folded") -> None:
+        if name not in now.datasets or now.datasets[name].moved != known:
             raise _Moved
 
     return check_
-
-
-def _charge(guarantee: Guarantee, loss: Loss, times: int, composition: Composition) -> Charge:
-    charge = Charge.of(guarantee.epsilon, guarantee.delta, loss, times)
-    return charge.majorised() if composition == "gaussian" else charge
 
 
 def _reservation_json(request: Request, part: str | None, quotes: list[Quote], charges: list[Charge]) -> dict[str, Any]:
@@ -222,12 +228,17 @@ def _reservation_json(request: Request, part: str | None, quotes: list[Quote], c
         "part": part,
         "outside": list(request.outside),
         "loss": stored_losses.to_json(stored_losses.tabulated(request.loss)),
-        "charges": [
-            {"times": q.times} | ({} if c.mu == math.inf else {"mu": c.mu, "tail": c.tail})
-            for q, c in zip(quotes, charges, strict=True)
-        ],
+        "charges": [_charge_json(q, c, request.guarantee.delta) for q, c in zip(quotes, charges, strict=True)],
         "spent": [_total_json(q.after) for q in quotes],
     }
+
+
+def _charge_json(quote: Quote, charge: Charge, delta: float) -> dict[str, Any]:
+    """A charge in the words of a ledger; with an epsilon of its own if it does without the delta it was given."""
+    own = {"epsilon": charge.epsilon} if charge.delta == 0 < delta else {}
+    majorant = {} if charge.mu == math.inf else {"mu": charge.mu, "tail": charge.tail}
+    shares = {} if quote.shares is None else {"share": charge.share, "shares": quote.shares.to_json()}
+    return {"times": quote.times} | own | majorant | shares
 
 
 def _total_json(total: TotalEpsilon) -> dict[str, Any]:
@@ -241,7 +252,7 @@ def _learned_by(schema: str, name: str) -> int | None:
     return said.get("entry") if said.get("dataset") == name else None
 
 
-def check_units(dataset: Dataset, schema: str, learning: str) -> None:
+def check_units(dataset: Standing, schema: str, learning: str) -> None:
     """Refuse to charge another schema to a cap with a radius, which is in weighted units of its schema alone.
 
     ``learning`` is the fingerprint of a schema that is still to be learned: it has no units.

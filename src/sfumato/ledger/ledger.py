@@ -1,11 +1,14 @@
 """The budget ledger: datasets with caps, and what every release of them has spent.
 
 Formal guarantee: the releases of a dataset that were reserved and not voided together satisfy each of its caps, as it
-stood when the last of them was reserved, by composition (``privacy.composition``), whatever processes made them and
-however they ended. A price is computed first; the entry is written in a transaction that excludes all others, and only
-if nothing of what the price rests on has changed. A reservation is spent from that moment; ``draw`` is written before
-the first random word of a release is drawn, and only a reservation without it, which can then never be drawn, may be
-voided.
+stood when the last of them was reserved, whatever processes made them and however they ended. With composition
+'filter', the default, and with 'basic', 'advanced' and 'gaussian' this holds however releases are chosen, also by what
+earlier ones published (``privacy.filters``, ``privacy.composition``). PROVISO: with 'tight' it holds only if the size
+(epsilon, delta and kind of loss) of no release was chosen after seeing a result of an earlier one; otherwise the true
+delta can be several times the cap's. Caps must not be raised because of results either. A price is computed first; the
+entry is written in a transaction that excludes all others, and only if nothing of what the price rests on has changed.
+A reservation is spent from that moment; ``draw`` is written before the first random word of a release is drawn, and
+only a reservation without it, which can then never be drawn, may be voided.
 """
 
 import importlib
@@ -19,14 +22,18 @@ from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.reader import digest
 from sfumato.ledger.account import LEARNING, Account, check_units
+from sfumato.ledger.division import Planned, PureShare, check_programme, division_json
+from sfumato.ledger.folding import datasets_of
 from sfumato.ledger.reservation import mark
-from sfumato.ledger.state import Dataset, Spent, protects, read_dataset
+from sfumato.ledger.sources import Origin
+from sfumato.ledger.state import Dataset, Spent, cap_json, protects
 from sfumato.privacy.composition import COMPOSITIONS, Composition
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 
 if TYPE_CHECKING:
-    from sfumato.ledger.journal import Entry, Journal
+    from sfumato.ledger.folding import Folded
+    from sfumato.ledger.journal import Journal
 
 
 class Ledger:
@@ -44,14 +51,29 @@ class Ledger:
         return ledger
 
     def add_dataset(
-        self, name: str, cap: Guarantee | Cap, *, composition: Composition = "tight", parts_by: str | None = None
+        self,
+        name: str,
+        cap: Guarantee | Cap,
+        *,
+        composition: Composition = "filter",
+        parts_by: str | None = None,
+        pure_share: PureShare | None = None,
+        tails: float = 0.0,
+        programme: Planned | None = None,
     ) -> Dataset:
         """Enter a dataset with its first cap.
 
-        composition : how releases add up (``privacy.composition``). ``tight`` holds if the sizes of releases are not
-                      chosen by looking at earlier ones; ``basic``, ``advanced`` and ``gaussian`` hold in any case.
+        composition : how releases add up. ``filter`` (``privacy.filters``) divides the cap into shares and holds
+                      however releases are chosen; so do ``basic``, ``advanced`` and ``gaussian``
+                      (``privacy.composition``). ``tight`` holds ONLY IF the sizes of releases are not chosen by looking
+                      at earlier ones: declare a programme instead.
         parts_by    : a public column by whose values the records fall into parts that are released one by one; a
                       neighbour keeps its value, so one record spends in its own part only.
+        pure_share  : the part of the cap's epsilon that pure releases (delta 0) add up to; the rest is for Gaussian
+                      noise. 'all': epsilons and deltas add up. Left out: the first release decides.
+        tails       : the part of the cap's delta for releases that are Gaussian but for a failure, with a pure_share.
+        programme   : releases that are declared beforehand and composed tightly: a TOML file of [[release]] tables, or
+                      a list of such tables (``privacy.programme``). What it leaves of the cap is for pure releases.
         """
         _check_text(name, "a dataset's name")
         check.one_of(COMPOSITIONS, composition=composition)
@@ -61,11 +83,14 @@ class Ledger:
             if first.guarantee.group > 1:
                 raise LedgerError("rows of one person may lie in several parts: a cap with group > 1 cannot have parts")
 
-        def absent(entries: list["Entry"]) -> None:
-            if any(e.dataset == name for e in entries):
+        def absent(folded: "Folded") -> None:
+            if name in folded.datasets:
                 raise LedgerError(f"{self.journal.name} has a dataset {name!r} already: see `sfumato ledger show`")
 
-        body = {"composition": composition, "parts_by": parts_by} | _cap_json(first)
+        if composition != "filter" and (pure_share is not None or tails or programme is not None):
+            raise LedgerError(f"shares and programmes divide a cap under composition='filter', got {composition!r}")
+        division = division_json(first.guarantee, pure_share, tails, programme)
+        body = {"composition": composition, "parts_by": parts_by} | cap_json(first) | division
         self.journal.append(name, "dataset", body, absent)
         return self.dataset(name)
 
@@ -73,27 +98,28 @@ class Ledger:
         """Set the cap of a unit; it can be raised or lowered later, on record, but what it protects stays the same."""
         new = Cap(cap) if isinstance(cap, Guarantee) else cap
 
-        def possible(entries: list["Entry"]) -> None:
-            dataset = read_dataset(name, entries, self.journal.name)
+        def possible(folded: "Folded") -> None:
+            dataset = folded.standing(name, self.journal.name)
             same = [old for old in dataset.caps if old.key == new.key]
-            if dataset.releases and not same:
+            if dataset.made and not same:
                 raise LedgerError(f"releases of {name!r} were made already, so no cap for another unit can be added")
             if new.guarantee.group > 1 and dataset.parts_by is not None:
                 raise LedgerError("rows of one person may lie in several parts: a cap with group > 1 cannot have parts")
             if same and protects(same[0]) != protects(new):
                 raise LedgerError(f"the cap of {name!r} for this unit protects {same[0].describe()}, which stays so")
+            check_programme(dataset, new)
 
-        self.journal.append(name, "cap", _cap_json(new), possible)
+        self.journal.append(name, "cap", cap_json(new), possible)
         return self.dataset(name)
 
     def dataset(self, name: str) -> Dataset:
-        """One dataset of the ledger, with all its releases."""
-        return read_dataset(name, self.journal.entries(), self.journal.name)
+        """One dataset of the ledger, with all its releases; every entry is read and checked."""
+        self.journal.folded().standing(name, self.journal.name)
+        return next(dataset for dataset in self.datasets() if dataset.name == name)
 
     def datasets(self) -> list[Dataset]:
-        """All datasets of the ledger, in the order they were entered."""
-        entries = self.journal.entries()
-        return [read_dataset(e.dataset, entries, self.journal.name) for e in entries if e.kind == "dataset"]
+        """All datasets of the ledger, in the order they were entered; every entry is read and checked."""
+        return datasets_of(self.journal.entries(), self.journal.name)
 
     def account(
         self, dataset: str | None = None, *, part: str | None = None, convert: bool = False, exceptions: bool = False
@@ -104,7 +130,8 @@ class Ledger:
         convert    : charge releases of another unit too, by the number of their units that one of the cap's can be.
         exceptions : charge releases of which something is outside their guarantee, and record what.
         """
-        found = self.datasets() if dataset is None else [self.dataset(dataset)]
+        folded = self.journal.folded()
+        found = [*folded.datasets.values()] if dataset is None else [folded.standing(dataset, self.journal.name)]
         if len(found) != 1:
             raise LedgerError(f"{self.journal.name} has {len(found)} datasets: name one (--dataset)")
         if part is not None and found[0].parts_by is None:
@@ -113,15 +140,17 @@ class Ledger:
             _check_text(part, "a part's name")
         return Account(self.journal, found[0].name, part, found[0].parts_by, convert, exceptions)
 
-    def admit(self, name: str, schema: str, source: str) -> None:
-        """Admit data of this source and schema to a dataset, on record: they spend its budget."""
-        fingerprints = {
-            "schema": self.journal.fingerprint("schema", schema),
-            "source": self.journal.fingerprint("source", source),
-        }
+    def admit(self, name: str, schema: str, source: Origin | str) -> None:
+        """Admit data of this source and schema to a dataset, on record: they spend its budget.
 
-        def known(entries: list["Entry"]) -> None:
-            dataset = read_dataset(name, entries, self.journal.name)
+        ``source``: what ``pipeline.release.source_of`` says of them.
+        """
+        origin = Origin(source) if isinstance(source, str) else source
+        fingerprints: dict[str, Any] = {"schema": self.journal.fingerprint("schema", schema)}
+        fingerprints |= origin.kept(self.journal.fingerprint).to_json()
+
+        def known(folded: "Folded") -> None:
+            dataset = folded.standing(name, self.journal.name)
             check_units(dataset, fingerprints["schema"], self.journal.fingerprint("schema", LEARNING))
 
         self.journal.append(name, "admit", fingerprints, known)
@@ -159,10 +188,13 @@ class Ledger:
         told = manifest.get("ledger")
         if told is None:
             raise LedgerError("this release was charged to no ledger, and says so")
-        entry = next((e for e in self.journal.entries() if e.number == told["entry"]), None)
-        if entry is None or (entry.hash, entry.dataset, entry.kind) != (told["hash"], told["dataset"], "reserve"):
+        found = self.journal.about(told["entry"])
+        if not found or (found[0].hash, found[0].dataset, found[0].kind) != (told["hash"], told["dataset"], "reserve"):
             raise LedgerError(f"{self.journal.name} has no entry for this release: it belongs to another ledger")
-        spent = next(s for s in self.dataset(entry.dataset).releases if s.number == entry.number)
+        entry, *steps = found
+        spent = Spent.of(entry)
+        for step in steps:
+            spent = spent.followed(step)
         if kinds.claim_kept(manifest) and Guarantee.from_dict(manifest["guarantee"]) != spent.guarantee:
             raise LedgerError(f"this release promises something else than entry {spent.number}: do not trust it")
         return spent
@@ -174,14 +206,10 @@ class Ledger:
         return spent.number
 
     def verify(self, expected: str | None = None) -> tuple[int, str]:
-        """Check the chain of entries and the steps of every release; how many there are, and the last hash."""
+        """Check the chain of entries, the snapshot and the steps of every release; how many entries, the last hash."""
         found = self.journal.verify(expected)
         self.datasets()
         return found
-
-
-def _cap_json(cap: Cap) -> dict[str, Any]:
-    return {"guarantee": cap.guarantee.to_dict(), "attributes": cap.attributes}
 
 
 def _check_text(text: object, what: str) -> None:

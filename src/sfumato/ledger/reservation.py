@@ -6,14 +6,16 @@ drawn, and only a reservation without it, which can then never be drawn, may be 
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.state import STEPS, read_dataset
+from sfumato.ledger.state import STEPS
 
 if TYPE_CHECKING:
-    from sfumato.ledger.journal import Entry, Journal
+    from sfumato.ledger.folding import Folded
+    from sfumato.ledger.journal import Journal
 
 _PAST = {"void": "voided", "draw": "drawn from", "commit": "committed"}
 
@@ -60,34 +62,53 @@ class Reservation:
 
     def state(self) -> str | None:
         """The state in the ledger now: reserved, drawn, committed or void; None if the ledger has lost it."""
-        entries = self.journal.entries()
-        found = _reserved(entries, self.number, self.hash)
-        return None if found is None else _state(self.journal, entries, found)
+        open_ = self.journal.folded().pending(self.number)
+        if open_ is not None:
+            return open_[1].state if open_[1].hash == self.hash else None
+        closed = _closed(self.journal, self.number, self.hash)
+        return None if closed is None else closed[1]
 
 
 def mark(journal: "Journal", number: int, kind: str, body: dict[str, Any], hash_: str | None = None) -> None:
     """Write the next step of a reservation, known by its number and, to its own process, by its hash."""
-    found = _reserved(journal.entries(), number, hash_)
-    if found is None:
+
+    def possible(folded: "Folded") -> str | None:
+        """The dataset of a reservation that can take the step; None if it has no further steps, or is not there."""
+        found = folded.pending(number)
+        if found is None or hash_ not in (None, found[1].hash):
+            return None
+        name, one = found
+        if one.state != STEPS[kind][0]:
+            raise LedgerError(_cannot(number, name, one.state, kind))
+        return name
+
+    def still(folded: "Folded") -> None:
+        if possible(folded) is None:
+            raise _Gone
+
+    name = possible(journal.folded())
+    with suppress(_Gone):
+        if name is not None:
+            journal.append(name, kind, {"reservation": number} | body, still)
+            return
+    closed = _closed(journal, number, hash_)
+    if closed is None:
         raise LedgerError(f"{journal.name} has no such reservation {number}")
-    name = found.dataset
-
-    def possible(entries: list["Entry"]) -> None:
-        if found not in entries:
-            raise LedgerError(f"{journal.name} lost reservation {number} meanwhile")
-        state = _state(journal, entries, found)
-        if state != STEPS[kind][0]:
-            raise LedgerError(f"reservation {number} of {name!r} is {state}, so it cannot be {_PAST[kind]}")
-
-    journal.append(name, kind, {"reservation": number} | body, possible)
+    raise LedgerError(_cannot(number, *closed, kind))
 
 
-def _state(journal: "Journal", entries: list["Entry"], reserved: "Entry") -> str:
-    releases = read_dataset(reserved.dataset, entries, journal.name).releases
-    return next(s.state for s in releases if s.number == reserved.number)
+class _Gone(Exception):  # noqa: N818 - no error, a reason to look closer
+    """A reservation is not among those that are open."""
 
 
-def _reserved(entries: list["Entry"], number: int, hash_: str | None) -> "Entry | None":
-    """The entry that made a reservation of this number and, where it is given, this hash."""
-    found = next((e for e in entries if (e.number, e.kind) == (number, "reserve")), None)
-    return None if found is None or hash_ not in (None, found.hash) else found
+def _cannot(number: int, name: str, state: str, kind: str) -> str:
+    return f"reservation {number} of {name!r} is {state}, so it cannot be {_PAST[kind]}"
+
+
+def _closed(journal: "Journal", number: int, hash_: str | None) -> tuple[str, str] | None:
+    """The dataset and the state of a reservation that is committed or void; None if the ledger has none like it."""
+    found = journal.about(number)
+    if not found or found[0].kind != "reserve" or hash_ not in (None, found[0].hash):
+        return None
+    reserved, *steps = found
+    return reserved.dataset, STEPS[steps[-1].kind][1] if steps else "reserved"

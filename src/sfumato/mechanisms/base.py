@@ -5,11 +5,12 @@ refuses; calibration finds the least level that keeps the promise; only ``run`` 
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, ReleaseError
@@ -20,7 +21,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
 from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Rows
+from sfumato.tables.blocks import CodeReader, Rows
 from sfumato.tables.schema import Schema
 
 Noise = Literal["laplace", "gaussian"]
@@ -37,16 +38,19 @@ class Published:
 
     facts     : what the manifest says of it: kind, mechanism, and projection and lattice where they exist.
     names     : of the published columns.
-    blocks    : the numbers, each of shape (columns, rows), in order; made as they are asked for.
+    blocks    : the numbers, each of shape (columns, rows), in order; made as they are asked for. Of kind ``table``,
+                record batches with the names and types that ``tables.decoding.arrow_fields`` gives.
     matrix    : the projection in weighted units, if it is published.
     by_record : one published row per record, so that public ids go along.
+    beside    : further files by name, each one column ``value`` of numbers; which, the kind says.
     """
 
     facts: Facts
     names: tuple[str, ...]
-    blocks: Iterator[NDArray[np.generic]]
+    blocks: Iterator[NDArray[np.generic]] | Iterator[pa.RecordBatch]
     matrix: Any = None
     by_record: bool = True
+    beside: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 class Recipe(Protocol):
@@ -98,6 +102,11 @@ class Prepared(Family, Protocol):
     def dimension(self) -> int:
         """Any mechanism: how many numbers are published for each row that is read; memory is shared out by it."""
         return 1
+
+    @property
+    def reader(self) -> CodeReader | None:
+        """Any mechanism: how it reads rows as codes of its own; None if it takes them as the schema encodes them."""
+        return None
 
     @property
     def settings(self) -> dict[str, str | int | None]:

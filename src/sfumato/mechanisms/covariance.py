@@ -60,12 +60,13 @@ _GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of
 class Covariance(Recipe):
     """The recipe: sums of squares and products of the columns, with noise, or a Gaussian sketch of them.
 
-    centred : about the mean of the rows; otherwise about the middle of their bounds, which is public and costs nothing.
+    centred : about the mean of the rows, which is what covariances and correlations are; the guarantee is the same, and
+              noise pays for the sums. False: about the middle of the bounds, which is public and costs nothing.
     rows    : how many rows a sketch has; for noise='sketch' only.
     """
 
     noise: CovarianceNoise = "gaussian"
-    centred: bool = False
+    centred: bool = True
     rows: int | None = None
 
     def __post_init__(self) -> None:

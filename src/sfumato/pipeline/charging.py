@@ -6,9 +6,18 @@ voids what was never drawn and draws from nothing that is void, so a draw that a
 seen here or refused there. A process that is killed outright voids nothing: its reservation stays, as reserved, and
 ``sfumato ledger void`` gives it back.
 
-Voiding tells nothing of the data. No error depends on a cell, and the number of records, which "the data have no rows"
-depends on, is public wherever that can be said (``neighbours="replace"``): what protects the number of records
-(``add-remove``) publishes noise about none as about any other number, and never refuses for it.
+Voiding tells nothing of the data, on the assumption that they can be read. No error depends on what a cell says, and
+the number of records, which "the data have no rows" depends on, is public wherever that can be said
+(``neighbours="replace"``): what protects the number of records (``add-remove``) publishes noise about none as about any
+other number, and never refuses for it.
+
+Two exceptions. First, a ledger recognises a file by its size and its first and last bytes (``origins``), so whether a
+copy is refused tells that it is one. Whoever can price a release by a ledger can test a guess of these bytes, and needs
+no budget for it: a ledger is for its owner only. Second, whether a source can be read to its end. A CSV row of more
+than 8 MiB, or with too few or too many fields, makes its file unreadable, and so does a single list of 2^31 bytes of
+texts in a Parquet file. Such a refusal tells that the row is there, and is given back as any other. Keeping the charge
+would not help: no budget covers an error that is certain for a table and impossible for its neighbour. Check the rows
+of files that others can write to.
 """
 
 from collections.abc import Iterator

@@ -16,9 +16,11 @@ from sfumato.fileformat.manifest import RANDOMNESS, Facts
 from sfumato.fileformat.reader import digest
 from sfumato.files.open_table import open_table
 from sfumato.files.source import Source, part_of
-from sfumato.ledger.account import LEARNER, LEARNING, Account
+from sfumato.ledger.account import LEARNING, Account
+from sfumato.ledger.folding import LEARNER
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.reservation import Reservation
+from sfumato.ledger.sources import Origin
 from sfumato.ledger.state import Request
 from sfumato.mechanisms.schema_learning.cell_kinds import shape_of
 from sfumato.mechanisms.schema_learning.counting import Reading
@@ -140,11 +142,11 @@ class PlannedSchema:
     about: Description
     calibrated: Calibrated[SchemaLearning]
     account: Account | None
-    origin: str
+    origin: Origin
 
     @classmethod
     def of(
-        cls, data: Any, about: Description, guarantee: Guarantee, account: Account | None, origin: str | None = None
+        cls, data: Any, about: Description, guarantee: Guarantee, account: Account | None, origin: Origin | None = None
     ) -> "PlannedSchema":
         """Plan to learn the schema of a table, or of the account's part of it, by whose column the schema goes not."""
         table = open_table(data)

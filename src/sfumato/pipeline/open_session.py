@@ -1,4 +1,4 @@
-"""Answers, and sessions of mechanisms that are charged whole when they open.
+"""Sessions of mechanisms that are charged whole when they open.
 
 Such a session lives in one process. Its noise and its key are never kept: killed, it is spent and cannot be resumed,
 and the ledger shows its reservation as drawn. Closed, it is committed with a digest of all that it answered. What it
@@ -6,74 +6,31 @@ has answered is public and may be used for ever, its histogram included.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import check
 from sfumato.answering.base import Answered, Live, OpenMechanism
+from sfumato.answering.median import Median
+from sfumato.answering.multiplicative_weights import Weights
 from sfumato.errors import ParameterError
-from sfumato.fileformat.manifest import RANDOMNESS, Facts
-from sfumato.fileformat.reader import digest
+from sfumato.fileformat.manifest import Facts
 from sfumato.intervals import additive_noise
 from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.ledger.reservation import Reservation
-from sfumato.ledger.state import Dataset
+from sfumato.pipeline.answers import sealed
+from sfumato.privacy.calibration import Family, calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.queries.parser import parse
 from sfumato.tables.schema import Schema
-from sfumato.version import __version__
 
 _KNOWN = "the comparison with what was known before, which found no more of a difference; nothing else is random"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How many records satisfy a question, about.
-
-    estimate  : the noisy count with its standard error and intervals.
-    epsilon   : what it cost, by itself.
-    record    : what was committed to the ledger, with its digest, for all questions of a batch together.
-    dataset   : what the ledger said once it was committed.
-    """
-
-    query: str
-    estimate: Estimate
-    epsilon: float
-    record: Facts = field(repr=False)
-    dataset: Dataset = field(repr=False)
-
-    @property
-    def value(self) -> float:
-        """The noisy count of a session's answer: unbiased, so below zero at times."""
-        return float(self.estimate.value)
-
-    @property
-    def remaining(self) -> float:
-        """The largest epsilon that one more pure answer of a session can have, as ``sfumato ledger show`` says."""
-        return self.dataset.remaining_under_every_cap()
-
-
-def sealed(guarantee: Guarantee, mechanism: Facts, answers: Sequence[tuple[str, float]], charge: Reservation) -> Facts:
-    """Record of answers that the ledger commits to: the questions and what was published; nothing else of the data."""
-    body = {
-        "format": "sfumato-answer",
-        "version": 1,
-        "software": {"sfumato": __version__},
-        "kind": "answer",
-        "guarantee": guarantee.to_dict(),
-        "mechanism": mechanism,
-        "answers": [{"query": query, "value": value} for query, value in answers],
-        "ledger": {"dataset": charge.name, "entry": charge.number, "hash": charge.hash},
-        "numerics": "exact",
-        "randomness": RANDOMNESS,
-    }
-    return body | {"digest": digest(body)}
 
 
 class Opened(Live):
@@ -159,3 +116,30 @@ def _estimate(answered: Answered, most: float) -> Estimate:
         return np.asarray(low), np.asarray(high)
 
     return Estimate(value, math.nan, _KNOWN, bounds, Quantity("records"))
+
+
+def level_of(prepared: Family, guarantee: Guarantee) -> float:
+    """Level at which a session's mechanism keeps its promise, checked; if pure, just above 1 / epsilon, no search."""
+    near = (1 + 2.0**-40) / guarantee.epsilon
+    if guarantee.delta == 0 and prepared.loss(near).delta(guarantee.epsilon) == 0:
+        return near
+    return calibrate(prepared, guarantee).level
+
+
+def recipe_of(method: str | Weights | Median, count: int, domain: Domain, updates: int | None) -> Weights | Median:
+    """The recipe of a mechanism that a session charges whole: as given, or by its name."""
+    if isinstance(method, (Weights, Median)):
+        if updates is not None:
+            raise ParameterError("updates are a part of the recipe that was given")
+        return method
+    check.one_of(("weights", "median"), method=method)
+    if method == "median":
+        return Median(hard=updates)
+    expected = count or 1000
+    most = min(20, expected) if updates is None else updates
+    return Weights(updates=most, questions=expected, passes=passes_over(domain))
+
+
+def passes_over(domain: Domain) -> int:
+    """How often a session's mechanism refits weights: this costs no privacy, so often where it costs no time."""
+    return max(20, min(400, (1 << 22) // domain.size))

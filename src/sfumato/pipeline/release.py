@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
 from sfumato import check
 from sfumato.engines.local import Engine, Ids, Local, with_ids
 from sfumato.engines.spark import Spark
 from sfumato.errors import ParameterError, ReleaseError
-from sfumato.fileformat import kinds, leftovers, writer
+from sfumato.fileformat import leftovers, writer
 from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest
 from sfumato.files.edges import EdgeRows, open_edges
 from sfumato.files.open_table import open_table
@@ -23,10 +20,12 @@ from sfumato.files.table_file import TableFile
 from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
 from sfumato.ledger.reservation import Reservation
+from sfumato.ledger.sources import MEMORY, Origin
 from sfumato.ledger.state import Quote, Request
 from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe
 from sfumato.pipeline.charging import charged, record
 from sfumato.pipeline.fitting import settled
+from sfumato.pipeline.origins import origin_of
 from sfumato.privacy.calibration import Calibrated, calibrate
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret, protects
@@ -70,10 +69,9 @@ def release(
         parts = list(with_ids(published.blocks, planned.ids(published)))
         if not parts:
             raise ReleaseError("the data have no rows, so there is nothing to release")
-        columns = np.concatenate([block for block, _ in parts], axis=1)
-        ids = None if parts[0][1] is None else pa.concat_arrays([i for _, i in parts])
-        manifest = writer.seal(planned.fields(published, columns.shape[1], charge) | {"files": {}})
-        made = of_kind(manifest, columns.astype(kinds.memory_type(manifest), copy=False), published.matrix, ids)
+        rows_made = sum(writer.rows_in(block) for block, _ in parts)
+        manifest = writer.seal(planned.fields(published, rows_made, charge) | {"files": {}})
+        made = of_kind(manifest).of_blocks(manifest, parts, published.matrix, published.beside)
         if charge is not None:
             charge.commit(manifest)
     return made
@@ -110,6 +108,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
         written = worker.write(folder, published.names, published.blocks, planned.ids(published), announce)
         if published.matrix is not None:
             writer.write_projection(folder, published.matrix)
+        writer.write_beside(folder, published.beside)
         manifest = writer.finish(folder, planned.fields(published, written.rows, charge), written.files)
     if charge is not None:
         record(charge, manifest, path)
@@ -137,10 +136,10 @@ def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: 
     return planned.calibrated.mechanism, planned.request()
 
 
-def source_of(data: Any) -> str:
-    """Where the data of a release come from, for a ledger to fingerprint: whole path of a file; else ``memory``."""
+def source_of(data: Any) -> Origin:
+    """Where the data of a release come from, for a ledger: what ``origins`` knows of a file; else ``memory``."""
     place = data.path if isinstance(data, TableFile) else data
-    return f"file {Path(place).resolve()}" if isinstance(place, (str, Path)) else f"memory {type(place).__name__}"
+    return origin_of(Path(place)) if isinstance(place, (str, Path)) else Origin(f"{MEMORY} {type(place).__name__}")
 
 
 def table_of(account: Account, table: Source, schema: Schema) -> Source:
@@ -161,7 +160,7 @@ class _PlannedRelease:
 
     recipe: Recipe
     calibrated: Calibrated[Prepared]
-    origin: str
+    origin: Origin
     source: Source | EdgeRows
     secret: Secret
     engine: Engine
@@ -175,7 +174,7 @@ class _PlannedRelease:
         guarantee: Guarantee,
         secret: Secret,
         engine: Engine,
-        origin: str,
+        origin: Origin,
     ) -> "_PlannedRelease":
         if schema is None and guarantee.unit != "edge":
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
@@ -243,8 +242,11 @@ class _PlannedRelease:
                 return replace(self.source, progress=progress)
             return self.engine.rows(self.source.blocks, progress)
         assert self.schema is not None
-        width = self.calibrated.mechanism.dimension
-        blocks = Blocks.of(self.source, self.schema, width=width, memory=self.engine.memory)
+        prepared, memory = self.calibrated.mechanism, self.engine.memory
+        if prepared.reader is None:
+            blocks = Blocks.of(self.source, self.schema, width=prepared.dimension, memory=memory)
+        else:
+            blocks = Blocks.read_by(prepared.reader, self.source, self.schema, width=prepared.dimension, memory=memory)
         return self.engine.rows(blocks, progress)
 
     def ids(self, published: Published) -> Ids | None:

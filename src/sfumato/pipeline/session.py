@@ -1,28 +1,30 @@
 """``Session``: questions about a table, answered one by one or in batches, each charged to a ledger before it is read.
 
-A question is a predicate (``predicates``), its answer the number of records for which it holds, plus exact rounded
-Laplace noise. No key and no noise is kept: every question is reserved, drawn from a key of its own, and committed.
+A question is a condition, whose answer is the number of records for which it holds (``predicates``), or asks for sums,
+means, quantiles and more in groups (``questions``, ``aggregates.asked``). Answers get exact noise. No key and no noise
+is kept: every question is reserved, drawn from a key of its own, and committed.
 
-Formal guarantee: an answer at ``epsilon`` satisfies pure epsilon-differential privacy for the unit and neighbours of
-the session. A record adds 0 or 1 to a count, by itself (``predicates``). Adding or removing one moves the count by at
-most 1, and so does replacing one: the others add what they added. A value of a record is less than a record. ``group``
-records of one person: at most ``group``, one after another. So noise of Laplace scale group/epsilon on the exact count
-is pure epsilon (Dwork et al. 2006), and rounding to whole numbers is exact (``noise``). Questions may be chosen by
-looking at earlier answers; whether their epsilons may be too depends on the ledger's composition
-(``privacy.composition``: ``basic``, ``advanced`` and ``gaussian`` allow it, ``tight`` wants them fixed beforehand
-unless delta is 0). A question that is refused, as a text or because it does not fit the budget, costs nothing, and no
-row is read for it.
+Formal guarantee: the answer to a condition at ``epsilon`` satisfies pure epsilon-differential privacy for the unit and
+neighbours of the session; one with aggregates satisfies what ``aggregates.asked`` states. A record adds 0 or 1 to a
+count, by itself (``predicates``). Adding or removing one moves the count by at most 1, and so does replacing one: the
+others add what they added. A value of a record is less than a record. ``group`` records of one person: at most
+``group``, one after another. So noise of Laplace scale group/epsilon on the exact count is pure epsilon (Dwork et al.
+2006), and rounding to whole numbers is exact (``noise``). Questions may be chosen by looking at earlier answers;
+whether their epsilons may be too depends on the ledger's composition (``privacy.filters``: the default ``filter``
+allows it, and so do ``basic``, ``advanced`` and ``gaussian``; ``tight`` wants them fixed beforehand unless delta is 0).
+A question that is refused, as a text or because it does not fit the budget, costs nothing, and no row is read for it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from sfumato import check
+from sfumato.aggregates.asked import PreparedQuestion, prepare, sums_of
 from sfumato.answering.base import PreparedAnswers, check_counts, count_move
 from sfumato.answering.median import Median
 from sfumato.answering.multiplicative_weights import Weights
@@ -37,12 +39,12 @@ from sfumato.ledger.ledger import schema_text
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.state import Quote, Request
 from sfumato.numerics.types import Integers
+from sfumato.pipeline.answers import Answer, assembled, sealed
 from sfumato.pipeline.charging import charged
 from sfumato.pipeline.fitting import settled
-from sfumato.pipeline.open_session import Answer, Opened, sealed
+from sfumato.pipeline.open_session import Opened, level_of, passes_over, recipe_of
 from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, source_of, table_of
 from sfumato.privacy import composition
-from sfumato.privacy.calibration import Family, calibrate
 from sfumato.privacy.guarantee import Guarantee, Neighbours
 from sfumato.privacy.losses import Composed, Laplace, Loss
 from sfumato.queries.axes import Bins
@@ -50,14 +52,20 @@ from sfumato.queries.domain import Domain
 from sfumato.queries.histogram import SyntheticHistogram
 from sfumato.queries.parser import parse
 from sfumato.queries.predicates import Predicate, count
+from sfumato.queries.questions import AggregateQuestion, question_of
+from sfumato.queries.sql import sql_question
 from sfumato.randomness import noise
 from sfumato.randomness.noise import laplace_scale
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Blocks, Rows
+from sfumato.tables.columns import DataColumn
 from sfumato.tables.patterns import positions
 from sfumato.tables.schema import Schema
 
 Unit = Literal["record", "attribute"]
+Question: TypeAlias = str | AggregateQuestion  # a text, or one that was read from SQL
+Put = TypeVar("Put")
+Read = TypeVar("Read")
 Method = Literal["weights", "median"]
 
 MOST = 10_000  # questions of one batch
@@ -103,23 +111,48 @@ class Session:
         """The largest epsilon that one more pure answer can have, as ``sfumato ledger show`` says."""
         return self.account.dataset.remaining_under_every_cap()
 
-    def ask(self, query: str, *, epsilon: float) -> Answer:
-        """The answer to one question, at this epsilon."""
-        return self.ask_all([query], epsilon=epsilon)[0]
+    def ask(self, query: Question, *, epsilon: float, delta: float = 0.0) -> Answer:
+        """The answer to one question at this epsilon, with Laplace noise; with Gaussian noise if delta > 0.
 
-    def ask_all(self, queries: Sequence[str], *, epsilon: float) -> list[Answer]:
-        """The answers to several questions in one pass over the rows, at this epsilon each: all, or none if refused."""
-        return self._asked(self._parsed(queries), epsilon)
+        A condition (``age >= 40 and smoker``) counts records; ``mean(age), count where smoker by sex`` is more
+        (``queries.questions``). All numbers of an answer together cost epsilon and delta, once.
+        """
+        return self.ask_all([query], epsilon=epsilon, delta=delta)[0]
 
-    def price(self, queries: Sequence[str], *, epsilon: float) -> list[Quote]:
+    def sql(self, text: str, *, epsilon: float, delta: float = 0.0) -> Answer:
+        """The answer to a question in SQL: ``select city, avg(age) from people where smoker group by city``.
+
+        It costs what the same question to ``ask`` costs. Needs the extra ``sql``. Nothing is executed: the text is
+        translated into such a question, and what has no translation is refused (``queries.sql``).
+        """
+        return self.ask(sql_question(text, self.schema), epsilon=epsilon, delta=delta)
+
+    def ask_all(self, queries: Sequence[Question], *, epsilon: float, delta: float = 0.0) -> list[Answer]:
+        """The answers to several questions in one pass over the rows, at this price each: all, or none if refused."""
+        asked = self._questions(queries)
+        if delta == 0 and all(question.plain for question in asked):
+            return self._counted([question.where for question in asked if question.where is not None], epsilon)
+        return self._aggregated(self._prepared(asked, epsilon, delta), epsilon, delta)
+
+    def price(self, queries: Sequence[Question], *, epsilon: float, delta: float = 0.0) -> list[Quote]:
         """What questions would cost together, cap by cap; nothing is read, drawn or charged."""
-        return self.account.price(self._counting(len(self._parsed(queries)), epsilon))
+        asked = self._questions(queries)
+        if delta == 0 and all(question.plain for question in asked):
+            return self.account.price(self._counting(len(asked), epsilon))
+        return self.account.price(self._summing(self._prepared(asked, epsilon, delta), epsilon, delta))
 
     def _rows(self, schema: Schema) -> Rows:
         """The rows of the session's table, encoded by a schema of some of the columns."""
         return LocalRows(Blocks.of(self.table, schema))
 
     def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
+        """Conditions, which are all that mechanisms for many questions answer."""
+        return self._each(queries, parse)
+
+    def _questions(self, queries: Sequence[Question]) -> list[AggregateQuestion]:
+        return self._each(queries, question_of)
+
+    def _each(self, queries: Sequence[Put], read: Callable[[Put, Schema], Read]) -> list[Read]:
         if isinstance(queries, str) or not isinstance(queries, Sequence):
             raise ParameterError("queries are a list of texts such as ['age >= 40', 'smoker']")
         if not 1 <= len(queries) <= MOST:
@@ -127,7 +160,7 @@ class Session:
         found = []
         for number, query in enumerate(queries, 1):
             try:
-                found.append(parse(query, self.schema))
+                found.append(read(query, self.schema))
             except ParameterError as error:
                 if len(queries) == 1:
                     raise
@@ -169,11 +202,48 @@ class Session:
     def _promise(self, epsilon: float, delta: float = 0.0) -> Guarantee:
         return replace(self.promise, epsilon=epsilon, delta=delta)
 
-    def _asked(self, predicates: list[Predicate], epsilon: float) -> list[Answer]:
-        """Answer a batch of questions: reserve, count, draw, commit."""
+    def _prepared(self, questions: Sequence[AggregateQuestion], epsilon: float, delta: float) -> list[PreparedQuestion]:
+        check.positive(epsilon=epsilon)
+        check.probability_below_one(delta=delta)
+        return [prepare(question, self._promise(float(epsilon), float(delta))) for question in questions]
+
+    def _summing(self, prepared: Sequence[PreparedQuestion], epsilon: float, delta: float) -> Request:
+        """Questions with aggregates as a ledger sees them: together one release."""
+        count = len(prepared)
+        promise = self._promise(*(float(Decimal(repr(float(part))) * count) for part in (epsilon, delta)))
+
+        def loss_at(times: float) -> Loss:
+            losses = [question.spending.loss(times) for question in prepared]
+            return losses[0] if count == 1 else Composed(losses)
+
+        return self._request("Answer" if count == 1 else f"Answer x {count}", promise, loss_at)
+
+    def _aggregated(self, prepared: Sequence[PreparedQuestion], epsilon: float, delta: float) -> list[Answer]:
+        """Answer a batch of questions with aggregates: reserve, sum, draw, commit."""
+        request = self._summing(prepared, epsilon, delta)
+        with _for_each(len(prepared)), charged(self.account, request) as charge:
+            schema = _needed(self.schema, [column for q in prepared for column in q.question.columns])
+            sums = sums_of(self._rows(schema), schema, prepared)
+            secret = Secret.fresh().announced(charge.draw)
+            noisy = [q.noisy(own, secret, turn) for turn, (q, own) in enumerate(zip(prepared, sums, strict=True))]
+            rows = [int(own[0]) for own in sums]
+            found = [assembled(q, q.answered(n, r)) for q, n, r in zip(prepared, noisy, rows, strict=True)]
+            texts = [question.question.text for question in prepared]
+            facts = {"name": "aggregate", "statistics": [question.described() for question in prepared]}
+            told = [[array.ravel().tolist() for array in arrays] for arrays in noisy]
+            record = sealed(request.guarantee, facts, list(zip(texts, told, strict=True)), charge)
+            charge.commit(record)
+        dataset = self.account.dataset
+        return [
+            Answer(text, estimate, float(epsilon), record, dataset, float(delta), **described)
+            for text, (estimate, described) in zip(texts, found, strict=True)
+        ]
+
+    def _counted(self, predicates: list[Predicate], epsilon: float) -> list[Answer]:
+        """Answer a batch of conditions: reserve, count, draw, commit."""
         request, b = self._counting(len(predicates), epsilon), self._laplace_scale(epsilon)
         with _for_each(len(predicates)), charged(self.account, request) as charge:
-            schema = _needed(self.schema, predicates)
+            schema = _needed(self.schema, [leaf.column for p in predicates for leaf in p.leaves])
             *counts, rows = count(self._rows(schema), schema, predicates)
             seen = _noisy(np.array(counts, np.int64), predicates, b, charge)
             most = float(rows) if self.promise.neighbours == "replace" else None
@@ -209,7 +279,7 @@ class Session:
         columns, bins : the domain of other questions, see ``Domain.of``.
         """
         domain = self._domain(queries, columns, bins)
-        recipe = _recipe(method, len(queries), domain, updates)
+        recipe = recipe_of(method, len(queries), domain, updates)
         prepared = recipe.prepare(domain, self._promise(epsilon, delta))
         level, request = self._whole(type(recipe).__name__, prepared)
         with charged(self.account, request) as charge:
@@ -253,7 +323,7 @@ class Session:
         if method == "mwem":
             recipe: MWEM | Weights | Median = self._mwem(queries, domain, updates)
         else:
-            recipe = _recipe(method, len(queries), domain, updates)
+            recipe = recipe_of(method, len(queries), domain, updates)
         prepared = recipe.prepare(domain, self._promise(epsilon, delta))
         return self.account.price(self._whole(type(recipe).__name__, prepared)[1])
 
@@ -261,7 +331,7 @@ class Session:
         check_room(len(queries), domain)
         workload = questions(np.array([domain.mask(p) for p in self._parsed(queries)]), domain)
         rounds = min(10, len(workload)) if updates is None else updates
-        return MWEM(workload=workload, rounds=rounds, passes=_passes(domain))
+        return MWEM(workload=workload, rounds=rounds, passes=passes_over(domain))
 
     def _domain(
         self,
@@ -274,7 +344,9 @@ class Session:
             raise ParameterError("a domain is made from queries, or from columns and bins: give one or the other")
         if queries:
             predicates = self._parsed(queries)
-            return Domain.of_questions(_needed(self.schema, predicates), predicates)
+            return Domain.of_questions(
+                _needed(self.schema, [leaf.column for p in predicates for leaf in p.leaves]), predicates
+            )
         whole = [column.name for column in self.schema.data_columns]
         for name in columns or ():
             check.one_of(whole, column=name)
@@ -284,34 +356,8 @@ class Session:
 
     def _whole(self, name: str, prepared: PreparedAnswers | PreparedMWEM) -> tuple[float, Request]:
         """The level of a mechanism that the session charges whole, and what the ledger is asked for."""
-        level = _level(prepared, prepared.guarantee)
+        level = level_of(prepared, prepared.guarantee)
         return level, self._request(name, prepared.guarantee, lambda times: prepared.loss(level * times))
-
-
-def _level(prepared: Family, guarantee: Guarantee) -> float:
-    """Level at which a session's mechanism keeps its promise, checked; if pure, just above 1 / epsilon, no search."""
-    near = (1 + 2.0**-40) / guarantee.epsilon
-    if guarantee.delta == 0 and prepared.loss(near).delta(guarantee.epsilon) == 0:
-        return near
-    return calibrate(prepared, guarantee).level
-
-
-def _recipe(method: str | Weights | Median, count: int, domain: Domain, updates: int | None) -> Weights | Median:
-    if isinstance(method, (Weights, Median)):
-        if updates is not None:
-            raise ParameterError("updates are a part of the recipe that was given")
-        return method
-    check.one_of(("weights", "median"), method=method)
-    if method == "median":
-        return Median(hard=updates)
-    expected = count or 1000
-    most = min(20, expected) if updates is None else updates
-    return Weights(updates=most, questions=expected, passes=_passes(domain))
-
-
-def _passes(domain: Domain) -> int:
-    """How often a session's mechanism refits weights: this costs no privacy, so often where it costs no time."""
-    return max(20, min(400, (1 << 22) // domain.size))
 
 
 @contextmanager
@@ -326,9 +372,9 @@ def _for_each(count: int) -> Iterator[None]:
         raise
 
 
-def _needed(schema: Schema, predicates: Sequence[Predicate]) -> Schema:
+def _needed(schema: Schema, asked: Sequence[DataColumn]) -> Schema:
     """The schema of the columns that a session's questions ask about (one, if none): others need not be read."""
-    names = {leaf.column.name for predicate in predicates for leaf in predicate.leaves}
+    names = {column.name for column in asked}
     columns = tuple(column for column in schema.data_columns if column.name in names)
     return Schema(columns or schema.data_columns[:1], scale=schema.scale)
 

@@ -47,7 +47,7 @@ class Setting:
     variance: float
     mean: float = 0.0
     longest: float = 1.0
-    centred: bool = False
+    centred: bool = True
 
     def __post_init__(self) -> None:
         check.whole(1, records=self.records, columns=self.columns)
@@ -173,7 +173,8 @@ class SpreadErrors:
 def options(request: PlanRequest) -> Iterator[Option]:
     """Options of a plan that publish a covariance.
 
-    Noise on the second moment, a sketch of it, and noise on every record; as if all columns were equally wide.
+    Noise on the second moment, a sketch of it, and noise on every record; as if all columns were equally wide. About
+    the mean, as releases are by default, for columns whose mean is the middle of their bounds.
     """
     yield from _input_noise(request)
     guarantee, records = replace(request.guarantee, projection="fixed"), request.rows
@@ -187,11 +188,11 @@ def options(request: PlanRequest) -> Iterator[Option]:
             fixed = standard_error(noise, setting)
         except ParameterError:  # too many columns, or a change that it does not protect
             continue
-        numbers = columns * (columns + 1) // 2
+        numbers = columns * (columns + 1) // 2 + columns
         yield _covariance(Covariance(noise=noise), guarantee, columns, SpreadErrors(fixed), numbers)
     if _sketch_protects(guarantee):
         rows, share = SKETCH_ROWS, math.sqrt(2 / SKETCH_ROWS)
-        needed = longest**2 * forecast.ridge_level(rows, guarantee)
+        needed = (2 * longest) ** 2 * forecast.ridge_level(rows, guarantee)  # about the mean: vectors twice as long
         recipe = Covariance(noise="sketch", rows=rows)
         yield _covariance(recipe, guarantee, rows, SpreadErrors(share * needed / records, share), rows * columns)
 

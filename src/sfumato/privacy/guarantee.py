@@ -183,8 +183,8 @@ class Guarantee:
         weight = "the weight of one pair of vertices, within [0, 1]"
         return weight if self.unit == "edge" else self.allowed_change.describe()
 
-    def describe(self) -> str:
-        """The guarantee in plain words."""
+    def describe(self, *, projected: bool = True) -> str:
+        """The guarantee in plain words; ``projected``: say of the projection what it may be, where there is one."""
         whose = {"attribute": "one value of one record", "record": "one record", "edge": "one edge"}[self.unit]
         if self.group > 1:
             whose = f"all of one person's records (at most {self.group})"
@@ -198,4 +198,5 @@ class Guarantee:
         if self.unit == "edge":
             pair = "the weight of one edge changes" if self.neighbours == "replace" else "one edge is added or removed"
             return f"If {pair}, {odds}{slack}. What may change: {change}."
-        return f"If {whose} is {pair}, {odds}{slack}. What may change: {change}. {projection}."
+        more = f" {projection}." if projected else ""
+        return f"If {whose} is {pair}, {odds}{slack}. What may change: {change}.{more}"

@@ -6,10 +6,11 @@ the rounding of Fourier transforms that grows with the number of folds.
 """
 
 import functools
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from sfumato import check
@@ -253,31 +254,30 @@ class Composed:
     """Several runs on the same data. Runs with fresh projections must each have drawn their own."""
 
     losses: tuple[Loss, ...]
+    counts: tuple[tuple[Loss, int], ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, losses: Iterable[Loss]) -> None:
         object.__setattr__(self, "losses", tuple(losses))
         if not self.losses:
             raise ParameterError("losses must hold at least one loss, got losses=()")
+        object.__setattr__(self, "counts", _counted(self.losses))
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.counts))
 
     def delta(self, epsilon: float) -> float:
-        """Delta of composed losses.
-
-        Zero where the parts' pure epsilons add up to no more, closed for two Laplace parts, else from the PLD.
-        """
-        if _pure_epsilon(self) <= _valid(epsilon):
+        """Delta of composed losses: 0 where pure epsilons add up to no more, closed for two Laplace, else by PLD."""
+        if pure_epsilon(self) <= _valid(epsilon):
             return 0.0
         if len(self.losses) == 2 and all(isinstance(part, Laplace) for part in self.losses):
-            return profiles.laplace_pair(float(epsilon), *map(_pure_epsilon, self.losses))
-        if any(part.delta(pld.LARGEST_LOSS) > _HOPELESS for part in set(self.losses)):
+            return profiles.laplace_pair(float(epsilon), *map(pure_epsilon, self.losses))
+        if any(part.delta(pld.LARGEST_LOSS) > _HOPELESS for part, _ in self.counts):
             return 1.0
         return pld.composed_delta(self.pld(), epsilon, _folds(self))
 
     def pld(self) -> "PrivacyLossDistribution":
-        """Composed losses as a distribution.
-
-        The convolution of the parts; equal parts are raised to a power at once.
-        """
-        return _composed_pld(frozenset(Counter(self.losses).items()))
+        """Composed losses as a distribution: the convolution of the parts, equal ones raised to a power at once."""
+        return _composed_pld(frozenset(self.counts))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -296,29 +296,35 @@ class Responses(Composed):
         return profiles.responses(_valid(epsilon), response_epsilon=each, folds=tuple(sorted(folds.items())))
 
 
+def _counted(losses: Sequence[Loss]) -> tuple[tuple[Loss, int], ...]:
+    """How many there are of each loss, in order; one that is there many times as one object is compared once."""
+    found, objects = Counter[Loss](), {id(loss): loss for loss in losses}
+    for name, count in Counter(map(id, losses)).items():
+        found[objects[name]] += count
+    return tuple(found.items())
+
+
 def _folds(loss: Loss) -> int:
     """How many convolutions stand behind a loss's PLD."""
     if isinstance(loss, Composed):
-        return sum(map(_folds, loss.losses))
+        return sum(_folds(part) * count for part, count in loss.counts)
     if isinstance(loss, FreshLaplace):
         return loss.dim_out
     return 2 if isinstance(loss, ChiSquare) else 1
 
 
-def _pure_epsilon(loss: Loss) -> float:
+def pure_epsilon(loss: Loss) -> float:
     """The epsilon at which the delta of a loss is 0, rounded up; infinite where there is none."""
     if isinstance(loss, Composed):
-        return math.fsum(map(_pure_epsilon, loss.losses)) * (1 + 2.0**-50)
+        each = (itertools.repeat(pure_epsilon(part), count) for part, count in loss.counts)
+        return math.fsum(itertools.chain.from_iterable(each)) * (1 + 2.0**-50)
     if isinstance(loss, Laplace):
         return math.nextafter(loss.sensitivity / loss.laplace_scale, math.inf)
     return loss.epsilon if isinstance(loss, (Pure, Response)) else math.inf
 
 
 def _settle(loss: object, *names: str) -> None:
-    """Parameters of a loss as plain numbers.
-
-    Turn numbers of other types into plain ones, and refuse those that a double cannot hold.
-    """
+    """Turn parameters of a loss into plain numbers, and refuse those that a double cannot hold."""
     for name in names:
         value = getattr(loss, name)
         plain = float(value)
@@ -388,10 +394,7 @@ def _response_pld(loss: Response) -> "PrivacyLossDistribution":
 
 @_remember
 def _composed_pld(counts: frozenset[tuple[Loss, int]]) -> "PrivacyLossDistribution":
-    """PLD of composed losses, parts in the order of their spelling.
-
-    Parts in the order of their spelling, so that the order in which they came leaves no trace.
-    """
+    """PLD of composed losses, in the order of their spelling: the order in which they came leaves no trace."""
     ordered = sorted(counts, key=repr)
     parts = [loss.pld() if count == 1 else loss.pld().self_compose(count) for loss, count in ordered]
     return functools.reduce(lambda a, b: a.compose(b), parts)

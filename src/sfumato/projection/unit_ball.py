@@ -294,6 +294,11 @@ def within_classes_move(dim: int, order: Order, *, constant: float, label: float
     return rounded_up(min(parts, (squared + constant**2) * math.sqrt(columns * (columns + 5) / 2)))
 
 
+def off_diagonal(scale: float) -> float:
+    """Gaussian noise off the diagonal of a second moment of rows in the unit ball, beside that on it: in svec form."""
+    return math.nextafter(scale / math.sqrt(2), math.inf)
+
+
 def rounded_up(value: float) -> float:
     """A sensitivity of rows in the unit ball, rounded up past the roundings of a few operations."""
     return value * (1 + 2.0**-45)

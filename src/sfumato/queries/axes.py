@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato import check
 from sfumato.errors import ParameterError
+from sfumato.numerics.edge_search import places
 from sfumato.numerics.types import Bools, Floats, Integers
 from sfumato.queries.predicates import Among, Compared, Leaf, Ordered, is_whole
 from sfumato.tables import dates
@@ -57,9 +58,13 @@ class Axis(ABC):
         Of real columns, the ends of an interval. None: missing, or none of a category's values.
         """
 
-    @abstractmethod
     def codes(self, block: Floats) -> Integers:
         """The domain's level of each row of an encoded block (columns, rows); NaN and what is too low: the lowest."""
+        return self.codes_of(block[self.start : self.start + self.column.width])
+
+    @abstractmethod
+    def codes_of(self, cells: Floats) -> Integers:
+        """The domain's level of each row, from the encoded columns of this column alone."""
 
     @abstractmethod
     def encoded(self) -> Floats:
@@ -68,9 +73,6 @@ class Axis(ABC):
     def truths(self, leaf: Leaf) -> Bools:
         """For each level of the domain, whether a comparison holds; refused if it holds for a part of a level."""
         return leaf.holds(self.encoded())
-
-    def _cells(self, block: Floats) -> Floats:
-        return block[self.start : self.start + self.column.width]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,10 @@ class Intervals(Axis):
             return dates.at_step(number, self.column)
         return int(number) if isinstance(self.column, Integer) else number
 
-    def codes(self, block: Floats) -> Integers:
+    def codes_of(self, cells: Floats) -> Integers:
         """The interval of each cell, the lowest for NaN; the last level for missing cells, if they are kept."""
-        cells = self._cells(block)
-        found = np.searchsorted(self.edges[1:-1], np.nan_to_num(cells[0], nan=-math.inf), side="right")
-        return np.asarray(np.where(cells[1] > 0.5, self.size - 1, found) if keeps_missing(self.column) else found)
+        found = places(self.edges[1:-1], cells[0]).astype(np.int64)
+        return np.where(cells[1] > 0.5, self.size - 1, found) if keeps_missing(self.column) else found
 
     def encoded(self) -> Floats:
         """The lower edge of each interval, and a missing cell, if they are kept."""
@@ -160,9 +161,9 @@ class Choices(Axis):
         values: tuple[Level, ...] = (False, True) if isinstance(self.column, Flag) else self.column.values
         return (*values, *(None,) * (self.size - len(values)))
 
-    def codes(self, block: Floats) -> Integers:
+    def codes_of(self, cells: Floats) -> Integers:
         """The place of each cell's value, the last level if it has none."""
-        set_ = self._cells(block) > 0.5
+        set_ = cells > 0.5
         if isinstance(self.column, Flag):
             truths = set_[0].astype(np.int64)
             return np.where(set_[1], 2, truths) if keeps_missing(self.column) else truths
@@ -199,12 +200,12 @@ class Items(Axis):
         words = self.column.values or range(self.column.width)
         return tuple(frozenset(words[self.places[i]] for i in found) for found in self._combinations)
 
-    def codes(self, block: Floats) -> Integers:
+    def codes_of(self, cells: Floats) -> Integers:
         """The combination of each cell; one with more items than a record may have, which no encoded cell has: none."""
         codes = np.zeros(1 << len(self.places), np.int64)
         for level, found in enumerate(self._combinations):
             codes[sum(1 << i for i in found)] = level
-        set_ = self._cells(block)[list(self.places)] > 0.5
+        set_ = cells[list(self.places)] > 0.5
         return np.asarray(codes[(set_.T @ (1 << np.arange(len(self.places), dtype=np.int64))).astype(np.int64)])
 
     def encoded(self) -> Floats:

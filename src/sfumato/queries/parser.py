@@ -43,35 +43,40 @@ def parse(text: str, schema: Schema) -> Predicate:
         raise ParameterError(f"a query has at most {LONGEST:,} characters, got {len(text):,}: ask several")
     if not text.strip():
         raise ParameterError("the query is empty: ask something such as 'age >= 40', or 'true' for all records")
-    return Predicate(text.strip(), _Parser(tokens(text), schema).whole())
+    return Predicate(text.strip(), QueryParser(tokens(text), schema).whole())
 
 
-class _Parser:
+class QueryParser:
     """Recursive descent, as deep as DEEPEST allows; each rule is a method."""
 
     def __init__(self, found: list[Token], schema: Schema) -> None:
-        self.tokens, self.names, self.place, self.comparisons = found, _Names(schema), 0, 0
+        self.tokens, self.names, self.place, self.comparisons = found, Names(schema), 0, 0
 
     @property
     def next(self) -> Token:
+        """The token that comes next in the query."""
         return self.tokens[self.place]
 
     def whole(self) -> Node:
+        """A condition that is the whole query."""
         found = self.either(0)
         if self.next.kind != "end":
             self.unexpected("and, or, or the end of the query")
         return found
 
     def either(self, depth: int) -> Node:
+        """Conditions of which any holds, in a query."""
         return self.joined("or", lambda: self.joined("and", lambda: self.one(depth)))
 
     def joined(self, word: str, rule: Callable[[], Node]) -> Node:
+        """Parts of a query that a word joins."""
         parts = [rule()]
         while self.take(word):
             parts.append(rule())
         return parts[0] if len(parts) == 1 else Joined(word == "and", tuple(parts))
 
     def one(self, depth: int) -> Node:
+        """One condition of a query: negated, in parentheses, or a comparison."""
         if depth > DEEPEST:
             refuse(self.next.at, f"parentheses and nots lie at most {DEEPEST} deep in each other")
         if self.take("not"):
@@ -83,6 +88,7 @@ class _Parser:
         return self.comparison()
 
     def comparison(self) -> Node:
+        """A comparison in a query, of any form."""
         first = self.operand()
         after = self.tokens[min(self.place + 1, len(self.tokens) - 1)]
         negated = self.next.says("not") and (after.says("in") or after.says("between") or after.reads("contains"))
@@ -102,6 +108,7 @@ class _Parser:
         return Not(found) if negated else found
 
     def listed(self, column: DataColumn) -> Node:
+        """``column in (...)`` in a query."""
         self.expect("(")
         parts = [self.leaf(column, "==", self.operand())]
         while self.take(","):
@@ -112,12 +119,14 @@ class _Parser:
         return Joined(False, tuple(parts))
 
     def contains(self, column: DataColumn) -> Node:
+        """``set contains item`` in a query."""
         at, self.place = self.next.at, self.place + 1
         if not isinstance(column, Set):
             refuse(at, f"the column {shown(column.name)} is {_KIND[column.kind]}, which contains nothing: use ==")
         return self.leaf(column, "contains", self.operand())
 
     def missing(self, column: DataColumn) -> Node:
+        """``column is missing`` in a query."""
         at, self.place = self.next.at, self.place + 1
         negated = self.take("not")
         if not self.next.reads("missing"):
@@ -130,12 +139,14 @@ class _Parser:
         return Not(Missing(column)) if negated else Missing(column)
 
     def between(self, column: DataColumn) -> Node:
+        """``column between a and b`` in a query."""
         low = self.leaf(column, ">=", self.operand())
         if not self.take("and"):
             self.unexpected("the and of between ... and ...")
         return Joined(True, (low, self.leaf(column, "<=", self.operand())))
 
     def chain(self, first: Token) -> Node:
+        """A chain of comparisons in a query: ``20 <= age < 40``."""
         operands, relations = [first], []
         while self.next.kind == "sign" and self.next.text in RELATIONS:
             relations.append(self.next.text)
@@ -155,6 +166,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Joined(True, tuple(parts))
 
     def alone(self, operand: Token) -> Node:
+        """An operand that stands alone in a query: a flag, true or false."""
         if operand.kind == "word":
             return operand.text == "true"
         if operand.kind in ("number", "date"):
@@ -167,6 +179,7 @@ class _Parser:
         return self.leaf(column, "==", Token("word", "true", operand.at))
 
     def operand(self) -> Token:
+        """A column or a value in a query, with its sign."""
         token, sign = self.next, ""
         if token.says("-") or token.says("+"):
             sign, self.place = token.text.replace("+", ""), self.place + 1
@@ -179,24 +192,29 @@ class _Parser:
         return Token(found.kind, sign + found.text, found.at)
 
     def leaf(self, column: DataColumn, relation: str, value: Token) -> Node:
+        """A comparison of a query, counted and checked."""
         self.count(value.at)
         return _leaf(column, relation, value)
 
     def count(self, at: int) -> None:
+        """Count one comparison more; refuse a query that has too many."""
         self.comparisons += 1
         if self.comparisons > MOST:
             refuse(at, f"a query has at most {MOST} comparisons: ask several")
 
     def take(self, text: str) -> bool:
+        """Whether the next token of the query is this word or sign, which is then passed."""
         taken = self.next.says(text)
         self.place += taken
         return taken
 
     def expect(self, text: str) -> None:
+        """Pass this word or sign, or refuse the query."""
         if not self.take(text):
             self.unexpected(repr(text))
 
     def unexpected(self, wanted: str) -> NoReturn:
+        """Refuse a query for what stands at this place."""
         came = "the query ends" if self.next.kind == "end" else f"{shown(self.next.text)} stands"
         refuse(self.next.at, f"{came} where {wanted} should be")
 
@@ -224,7 +242,7 @@ _COMPARED_WITH = {
 }
 
 
-class _Names:
+class Names:
     """The columns of a schema by name."""
 
     def __init__(self, schema: Schema) -> None:

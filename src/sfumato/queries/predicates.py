@@ -159,8 +159,11 @@ class Predicate:
 
         return holds
 
-    def combine(self, of_leaf: Callable[[Leaf], Bools], size: int) -> Bools:
-        """Whether the question holds in each of ``size`` places, from where its comparisons hold."""
+    def combine(self, of_leaf: Callable[[Leaf], Bools], size: int | tuple[int, ...]) -> Bools:
+        """Whether the question holds in each of ``size`` places, from where its comparisons hold.
+
+        size : a number of places, or the shape of a table of them, to which the truths of comparisons broadcast.
+        """
         return _combined(self.root, of_leaf, size)
 
 
@@ -184,7 +187,7 @@ def _leaves(node: Node) -> Iterator[Leaf]:
         yield node
 
 
-def _combined(node: Node, of_leaf: Callable[[Leaf], Bools], size: int) -> Bools:
+def _combined(node: Node, of_leaf: Callable[[Leaf], Bools], size: int | tuple[int, ...]) -> Bools:
     if isinstance(node, bool):
         return np.full(size, node)
     if isinstance(node, Not):

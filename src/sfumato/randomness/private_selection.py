@@ -47,6 +47,9 @@ from sfumato.randomness.stream import Stream
 Method = Literal["exponential", "permute-and-flip", "noisy-max"]
 
 _WORD = 64
+_MANY = 4096  # scores from which on one is chosen by rejection
+_TRIES = 1 << 14  # of a rejection, at a time
+_UNSURE = 2.0**-40  # distance of a uniform from a chance within which doubles decide nothing
 
 
 class Draws(Stream, Protocol):
@@ -57,6 +60,9 @@ class Draws(Stream, Protocol):
 
     def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
         """As ``choose`` below: what the exponential mechanism draws."""
+
+    def choose_repeated(self, scores: Integers, counts: Integers, rate: float) -> int:
+        """As ``choose_repeated`` below: what the exponential mechanism draws over runs of equal scores."""
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
         """As ``flip`` below: what permute-and-flip draws."""
@@ -92,29 +98,85 @@ def exponential(
     return words.choose(_whole(scores), _rate(epsilon, sensitivity, monotone))
 
 
-def choose(words: Stream, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+def choose(words: Stream, scores: Sequence[int] | Integers, rate: float, *, bits: int = 0) -> int:
     """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits), exactly.
 
     A uniform U is compared with the cumulative probabilities, all of them balls; while U's interval and a ball overlap,
-    U gets 64 more bits and the balls as many.
+    U gets 64 more bits and the balls as many. Of very many scores one is chosen by rejection, which has the same law.
     """
     check.positive(rate=rate)
+    if len(scores) > _MANY and not bits:
+        return _accepted(words, np.asarray(scores, np.int64), rate)
+    scores = _whole(scores)
     first = words.position
-    known, length = int(words.draw(1).view(np.uint64)[0]), _WORD
+    known = int(words.draw(1).view(np.uint64)[0])
+    return _inverted(known, functools.partial(words.more, first), scores, [1] * len(scores), rate, bits)
+
+
+def _inverted(
+    known: int, more: functools.partial[int], scores: Sequence[int], counts: Sequence[int], rate: float, bits: int
+) -> int:
+    """The exponential mechanism's index for a uniform that begins with ``known``, as many bits of it as it takes."""
+    length = _WORD
     for turn in itertools.count():
         with precision(length + _WORD):
             low, high = (arb(end) / arb(2) ** length for end in (known, known + 1))
-            ends = _cumulative(scores, arb(rate) / arb(2) ** bits)
+            ends = _cumulative(scores, counts, arb(rate) / arb(2) ** bits)
             if all(end <= low or end >= high for end in ends):
                 return sum(1 for end in ends if end <= low)
-        known, length = (known << _WORD) | words.more(first, turn), length + _WORD
+        known, length = (known << _WORD) | more(turn), length + _WORD
     raise AssertionError  # unreachable: count() has no end
 
 
-def _cumulative(scores: Sequence[int], rate: arb) -> list[arb]:
+def choose_repeated(words: Stream, scores: Integers, counts: Integers, rate: float) -> int:
+    """The exponential mechanism over a list in which scores[i] stands counts[i] times, one run after another.
+
+    The place in that list, with probability in proportion to exp(rate * score), exactly: a run by inversion, then a
+    place within it, all equally likely. Doubles decide where the uniform is farther from all ends of runs than they err
+    (2^-52 for each sum, and 2^-40 in all for exp, which *assumes* that exp is right to that); otherwise balls do.
+    """
+    check.positive(rate=rate)
+    first = words.position
+    known = int(words.draw(1).view(np.uint64)[0])
+    ends = np.cumsum(counts * np.exp(-rate * (scores.max() - scores)))
+    place = known * 2.0**-64 * ends[-1]
+    run = min(int(np.searchsorted(ends, place)), len(scores) - 1)
+    near = ends[max(run - 1, 0) : run + 1] - place
+    if np.abs(near[: len(near) - (run == len(scores) - 1)]).min(initial=np.inf) <= ends[-1] * _erring(len(scores)):
+        more = functools.partial(words.more, first)
+        run = _inverted(known, more, _whole(scores), _whole(counts), rate, 0)
+    within = randomized_choice.uniform(words, 1, int(counts[run]))[0]
+    return int(counts[:run].sum() + within)
+
+
+def _erring(runs: int) -> float:
+    """How far doubles may be off in the cumulative probabilities of so many runs of a choice."""
+    return runs * 2.0**-52 + _UNSURE
+
+
+def _accepted(words: Stream, scores: Integers, rate: float) -> int:
+    """The exponential mechanism by rejection: uniform indices, until the coin of one shows heads.
+
+    The coin of index i has chance exp(rate (score_i - max)), so the first that is taken has the law in proportion to
+    these. Doubles decide where the uniform and the chance are 2^-40 apart, which *assumes* that exp is right to that;
+    otherwise as many bits as it takes.
+    """
+    gaps = scores.max() - scores
+    while True:
+        places = randomized_choice.uniform(words, _TRIES, len(gaps))
+        first = words.position
+        drawn = words.draw(_TRIES).view(np.uint64)
+        over = drawn * 2.0**-64 - np.exp(-rate * gaps[places])
+        for i in np.flatnonzero(over < _UNSURE).tolist():
+            more = functools.partial(words.more, first + i)
+            if over[i] < -_UNSURE or _tossed(int(drawn[i]), int(gaps[places[i]]), rate, more):
+                return int(places[i])
+
+
+def _cumulative(scores: Sequence[int], counts: Sequence[int], rate: arb) -> list[arb]:
     """Cumulative probabilities of the exponential mechanism: where each index but the last ends on [0, 1]."""
     most = max(scores)
-    weights = [(rate * (score - most)).exp() for score in scores]
+    weights = [(rate * (score - most)).exp() * count for score, count in zip(scores, counts, strict=True)]
     total = sum(weights, arb(0))
     return list(itertools.accumulate(weight / total for weight in weights))[:-1]
 

@@ -98,9 +98,13 @@ class Words:
         """
         return randomized_choice.respond(self, codes, categories, epsilon)
 
-    def choose(self, scores: Sequence[int], rate: float, *, bits: int = 0) -> int:
+    def choose(self, scores: Sequence[int] | Integers, rate: float, *, bits: int = 0) -> int:
         """By a secret's key, the exponential mechanism: an index in proportion to exp(rate * score / 2^bits)."""
         return private_selection.choose(self, scores, rate, bits=bits)
+
+    def choose_repeated(self, scores: Integers, counts: Integers, rate: float) -> int:
+        """By a secret's key, the exponential mechanism over runs of equal scores: a place in the list of them all."""
+        return private_selection.choose_repeated(self, scores, counts, rate)
 
     def flip(self, scores: Sequence[int], rate: float) -> int:
         """By a secret's key: permute-and-flip at a rate."""

@@ -1,9 +1,10 @@
-"""Covariances in the analyst's hands: variances, principal components and regressions with error bars.
+"""Covariances in the analyst's hands: covariance and correlation tables, regressions and components, with error bars.
 
-Directions and covariances are in the schema's weighted units: column j counts as weight_j * value_j, a category as one
-column per value. Divisors are the number of records, not one less. Everything is about the records that were released,
-as they were clipped: error bars are those of the noise, without any sampling error. Intervals allow for what rounding
-to the grid may have done as well (docs/mathematics.md, section 11). Nothing here costs privacy.
+What is asked by the names of columns is in the columns' own units; a category is one 0/1 column per value. Vectors of
+numbers (principal components, ``centre``, ``second_moments``) are in the schema's weighted units: column j counts as
+weight_j * value_j. Divisors are the number of records, not one less. Everything is about the records that were
+released, as they were clipped: error bars are those of the noise, without any sampling error. Intervals allow for what
+rounding to the grid may have done as well (docs/mathematics.md, section 11). Nothing here costs privacy.
 """
 
 import importlib
@@ -13,18 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from sfumato import check, untrusted
+from sfumato import check
 from sfumato.errors import MissingDependency, ParameterError, ReleaseError
-from sfumato.estimation import covariances, linear_models, quantities
+from sfumato.estimation import linear_models, moment_table, quantities
 from sfumato.estimation.covariances import Noisy, Sketched, View
-from sfumato.estimation.linear_models import PrincipalComponents, Regression
+from sfumato.estimation.linear_models import LeastSquares, PrincipalComponents, Regression
+from sfumato.estimation.moment_table import MomentColumns, MomentTable
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import CovarianceFacts, CovarianceManifest
 from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
 from sfumato.projection.moment_grid import MomentGrid
-from sfumato.releases.release import Release
+from sfumato.releases.release import NumbersRelease
+from sfumato.tables.encoding import encoded_names
 
 Direction = str | Mapping[str, float] | Sequence[float] | Floats
 
@@ -32,7 +35,7 @@ _SLOPES = Quantity("target per unit of the feature, in the columns' own units")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CovarianceRelease(Release):
+class CovarianceRelease(NumbersRelease):
     """Noisy sums of squares and products, or a sketch of them: ``columns`` has shape (1, numbers)."""
 
     manifest: CovarianceManifest
@@ -94,19 +97,34 @@ class CovarianceRelease(Release):
         return self.view.records
 
     @property
+    def centred(self) -> bool:
+        """Whether the release is about the mean of the records; otherwise it is about the middle of their bounds."""
+        return bool(self._mechanism["centred"])
+
+    @property
     def about(self) -> str:
         """What variances are about, in words; only a centred release speaks of the mean."""
-        if self._mechanism["centred"]:
+        if self.centred:
             return "the mean"
         return "the middle of the bounds" if self.schema.norm is None else "the origin"
 
     def array(self) -> Floats:
-        """The published numbers: sums of squares and products as a symmetric matrix, or the rows of the sketch.
+        """The published numbers in one row, as the file has them: no matrix, and not the covariance.
 
-        With sums or a number of records, these fill the last row and column: times the anchor, and its square.
+        ``covariance``, ``correlation`` and ``second_moments`` are matrices that are made of them. Their order is in
+        docs/file-format.md.
+        """
+        return np.array(self.columns[0], np.float64)
+
+    def second_moments(self) -> Floats:
+        """The noisy sums of squares and products over all records, about the public centre, in weighted units.
+
+        From a sketch: the sums that it estimates, about the mean if it is centred.
         """
         view = self.view
-        return view.rows if isinstance(view, Sketched) else view.matrix
+        if isinstance(view, Sketched):
+            return np.asarray(view.covariance() * view.records)
+        return np.array(view.matrix[:-1, :-1])
 
     def centre(self) -> Floats:
         """What covariances are taken about, in weighted units: the noisy mean, or the public middle of the bounds.
@@ -117,49 +135,106 @@ class CovarianceRelease(Release):
         moved = view.mean if isinstance(view, Noisy) else np.zeros(encoding.dim)
         return np.asarray(self._frame.centre * encoding.weights + moved)
 
-    def covariance(self, *, repair: bool = False) -> Floats:
-        """The covariance matrix: about the mean if the release is centred, otherwise about the middle of the bounds.
+    def covariance(self, *, repair: bool = True) -> MomentTable:
+        """The covariance matrix as a labelled table with errors, in the columns' own units.
 
-        Error:  unbiased where the number of records is public; otherwise but for the noise on that number. Such a
-                matrix may have negative eigenvalues. ``repair`` sets them to 0, which brings it nearer to the truth in
-                the Frobenius norm, and makes small variances look larger than they are.
+        About the mean if the release is centred, otherwise about the middle of the bounds. ``repair`` sets negative
+        eigenvalues to 0, and the table says what that changed.
+        Error:  unbiased before the repair where the number of records is public; otherwise but for the noise on that
+                number. The repair brings the matrix nearer to the truth in the Frobenius norm of weighted units, and
+                makes small variances look larger than they are: take averages of ``raw``.
         """
-        found = self.view.covariance()
-        return covariances.nearest_semidefinite(found) if repair else found
+        return moment_table.covariance_table(self.view, self._moment_columns, self.about, repair=repair)
+
+    def correlation(self, *, repair: bool = True) -> MomentTable:
+        """The correlation matrix as a labelled table with errors: entries in [-1, 1], and 1 on the diagonal.
+
+        A column whose variance is not distinguishable from 0 has no correlations (nan), and intervals from -1 to 1.
+        Error:  consistent, not unbiased. Intervals are those in which the covariance less the correlation times both
+                deviations is within its own noise of 0 (Fieller), so they allow for noise in the variances.
+        """
+        if not self.centred:
+            raise ReleaseError(
+                f"this release is about {self.about} and publishes no mean, so correlations are unknown: make one with "
+                "centred=True, which is the default"
+            )
+        return moment_table.correlation_table(self.view, self._moment_columns, repair=repair)
 
     def variance(self, direction: Direction) -> Estimate:
-        """The variance of the records along a direction: a column's name, weights of a few columns, or a vector."""
-        vector = self._vector(direction)
-        most = self._most * float(vector @ vector)
-        return self.view.variance(vector, most).of(self._variance(most))
+        """The variance of a column, or of a weighted sum of a few, in their own units; or along a vector.
+
+        direction : a column's name, or the weights of some columns by name. A vector of numbers, one for each encoded
+                    column, is a direction in weighted units, as principal components are.
+        """
+        vector, named = self._vector(direction), isinstance(direction, (str, Mapping))
+        half = self._frame.half * self._frame.step
+        most = min(self._most * float(vector @ vector), float(np.abs(vector) @ half) ** 2)
+        unit = "the columns' own units" if named else None
+        return self.view.variance(vector, most).of(self._variance(most, unit))
 
     def principal_components(self, k: int) -> PrincipalComponents:
-        """The k directions of largest variance, with intervals for all eigenvalues at once."""
+        """The k directions of largest variance, with intervals for all eigenvalues at once; in weighted units."""
         found = linear_models.principal_components(self.view, k, self._most)
         return replace(found, variances=found.variances.of(self._variance(self._most)))
 
-    def regression(self, features: Sequence[str], target: str, *, ridge: float = 0.0) -> Regression:
+    def regression(self, target: str, features: Sequence[str] | None = None, *, ridge: float = 0.0) -> Regression:
         """Least squares of one encoded column on others, in the columns' own units, from the noisy covariance.
 
+        features : encoded columns, or columns of the schema: a category then stands for all its values but the first,
+                   which is the one that the others are compared with. None: all columns but the target's.
+        ridge    : added to each feature's variance, in squared weighted units.
         Error:  coefficients are consistent, not unbiased; errors by the delta method. A release that is not centred
                 gives a line through the middle of the bounds.
         """
-        places, aim = [self._place(name) for name in features], self._place(target)
+        names = self._features(target, features)
+        places, aim = [self._place(name) for name in names], self._place(target)
         check.not_negative(ridge=ridge)
         if not places or aim in places or len(set(places)) < len(places):
             raise ParameterError("features must be one or more distinct columns, without the target")
-        weights = self.schema.encoding.weights
-        found = linear_models.coefficients(self.view, (places, aim), weights[places] / weights[aim], float(ridge))
-        if found is None:
+        solved = LeastSquares.of(self.view, (places, aim), float(ridge))
+        if solved is None:
             raise ReleaseError(
                 "the noisy covariance of the features is singular: use fewer features, or a ridge > 0 (in squared "
                 "weighted units)"
             )
+        weights = self.schema.encoding.weights
         intercept = None
-        if not (self._mechanism["noise"] == "sketch" and self._mechanism["centred"]):
-            centre = self.centre() / weights
-            intercept = float(centre[aim] - centre[places] @ np.atleast_1d(found.value))
-        return Regression(tuple(features), target, found.of(_SLOPES), intercept)
+        if not (self._mechanism["noise"] == "sketch" and self.centred):
+            intercept = solved.intercept(self.centre(), 1 / weights[aim], mean=self.centred)
+            intercept = intercept.of(Quantity("the target's own unit"))
+        slopes = solved.coefficients(weights[places] / weights[aim]).of(_SLOPES)
+        return Regression(target, names, slopes, intercept, self._cautions(solved))
+
+    def _cautions(self, solved: LeastSquares) -> tuple[str, ...]:
+        """What a reader of a regression should know."""
+        found = []
+        if not self.centred:
+            found.append(f"The line goes through {self.about}: the release publishes no mean.")
+        if not solved.distinguishable:
+            found.append(
+                "Noise hides how some of the features differ: errors are larger than stated. Use fewer features."
+            )
+        return tuple(found)
+
+    def _features(self, target: str, features: Sequence[str] | None) -> tuple[str, ...]:
+        """The encoded columns that a regression is on."""
+        if not isinstance(target, str):
+            raise ParameterError("name the target first, then the features: regression('income', ['age', 'hours'])")
+        if isinstance(features, str):
+            raise ParameterError(f"features is a list of columns, got {features!r}: use [{features!r}]")
+        parts = {column.name: encoded_names(column) for column in self.schema.data_columns}
+        if features is None:
+            self._place(target)
+            features = [name for name, encoded in parts.items() if target not in encoded]
+        named = set(self.names)
+        found = [[name] if name in named else _compared(parts.get(name, [name])) for name in features]
+        return tuple(name for part in found for name in part)
+
+    def encoded(self, columns: Sequence[str]) -> list[str]:
+        """The encoded columns that some names mean: a category of the schema means all its values."""
+        parts = {column.name: encoded_names(column) for column in self.schema.data_columns}
+        found = [[name] if name in self.names else parts.get(name, [name]) for name in columns]
+        return [name for part in found for name in part]
 
     def to_sklearn(self, k: int | None = None) -> Any:
         """A fitted ``sklearn.decomposition.PCA`` of the repaired covariance, for encoded rows in weighted units.
@@ -188,16 +263,19 @@ class CovarianceRelease(Release):
         """The most that a variance along a direction of length 1 can be."""
         return float(self._mechanism["longest"]) ** 2
 
-    def _variance(self, most: float) -> Quantity:
+    @property
+    def _moment_columns(self) -> MomentColumns:
+        """The encoded columns, as tables of covariances and correlations have them."""
+        frame, weights = self._frame, self.schema.encoding.weights
+        return MomentColumns(self.names, weights, frame.half * frame.step / weights)
+
+    def _variance(self, most: float, unit: str | None = None) -> Quantity:
         """Variances of the records along a direction: at most this, by the bounds."""
-        return Quantity(quantities.unit(self.schema, f"variance about {self.about}"), 0.0, most)
+        what = f"variance about {self.about}"
+        return Quantity(quantities.unit(self.schema, what) if unit is None else f"{what}, in {unit}", 0.0, most)
 
     def _place(self, name: str) -> int:
-        if name not in self.names:
-            raise ParameterError(
-                f"there is no encoded column {name!r}: the columns are {untrusted.line(', '.join(self.names[:20]))}"
-            )
-        return self.names.index(name)
+        return moment_table.place_of(name, self.names)
 
     def _vector(self, direction: Direction) -> Floats:
         if isinstance(direction, str):
@@ -205,9 +283,15 @@ class CovarianceRelease(Release):
         if isinstance(direction, Mapping):
             vector = np.zeros(len(self.names))
             for name, weight in direction.items():
-                vector[self._place(name)] = weight
+                place = self._place(name)
+                vector[place] = weight / self.schema.encoding.weights[place]
         else:
             vector = np.asarray(direction, np.float64)
         if vector.shape != (len(self.names),) or not np.isfinite(vector).all() or not vector.any():
             raise ParameterError(f"a direction has {len(self.names)} finite numbers that are not all 0")
         return vector
+
+
+def _compared(encoded: list[str]) -> list[str]:
+    """The encoded columns of one column that a regression is on: of a category, all but the first."""
+    return encoded[1:] if len(encoded) > 1 else encoded

@@ -18,11 +18,11 @@ from sfumato.intervals import additive_noise
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats
-from sfumato.releases.release import Index, Nearest, Release
+from sfumato.releases.release import Index, Nearest, NumbersRelease
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DistancesRelease(Release):
+class DistancesRelease(NumbersRelease):
     """Noisy squared distances: ``columns`` has shape (1, pairs), the strict upper triangle in row-major order."""
 
     manifest: NoiseManifest

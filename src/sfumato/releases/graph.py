@@ -18,7 +18,7 @@ from sfumato.estimation.cuts import PairNoise
 from sfumato.fileformat.manifest import GraphSketchManifest
 from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.numerics.types import Floats
-from sfumato.releases.release import Index, Release
+from sfumato.releases.release import Index, NumbersRelease
 from sfumato.tables.schema import Schema
 
 _CELLS = 1 << 22  # numbers at a time
@@ -26,7 +26,7 @@ _LARGEST = 1e60  # fourth powers of a vector's entries, and sums of them, must b
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GraphRelease(Release, ABC):
+class GraphRelease(NumbersRelease, ABC):
     """A private graph; how its forms and volumes are estimated depends on the kind."""
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
-"""Loading a release, and what all releases share: the promise, the columns, how records are named, and saving."""
+"""Loading a release, and what releases share: the promise and saving; of published numbers, how records are named."""
 
 import importlib
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
@@ -14,6 +15,7 @@ from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import quantities
 from sfumato.fileformat import kinds, reader, writer
 from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.writer import Block, Written
 from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
@@ -26,14 +28,13 @@ def load(path: str | Path, *, allow_unprotected: bool = False) -> AnyRelease:
     """Open a release folder: checks its form, version and digests first, executes nothing, refuses test noise."""
     folder = Path(path)
     manifest = reader.open_folder(folder, allow_unprotected=allow_unprotected)
-    columns, ids = reader.read_numbers(folder, manifest)
-    return of_kind(manifest, columns, reader.read_projection(folder, manifest), ids)
+    return of_kind(manifest).read(folder, manifest)
 
 
-def of_kind(manifest: Manifest, columns: NDArray[Any], projection: Any, ids: pa.Array | None) -> AnyRelease:
-    """A release by its manifest's kind; the class that serves it is imported here, and no other."""
+def of_kind(manifest: Manifest) -> type["Release"]:
+    """The class that serves the releases of a manifest's kind; it is imported here, and no other."""
     module, name = kinds.of(manifest).served_by
-    return getattr(importlib.import_module(f"sfumato.releases.{module}"), name)(manifest, columns, projection, ids)
+    return cast("type[Release]", getattr(importlib.import_module(f"sfumato.releases.{module}"), name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,13 +58,10 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release:
-    """Published numbers, one column of the file per row of ``columns``, with what is needed to read them."""
+class Release(ABC):
+    """What every release has: a manifest, what it promises, and a folder that it can be written to."""
 
     manifest: Manifest
-    columns: NDArray[Any]
-    projection: Any = None
-    ids: pa.Array | None = None
     _stated: dict[str, Any] = field(default_factory=dict, init=False, repr=False)  # what the manifest says, read once
 
     def __repr__(self) -> str:
@@ -84,16 +82,64 @@ class Release:
         return cast("Schema", self._stated["schema"])
 
     @property
+    def rows(self) -> int:
+        """The number of records."""
+        return int(self.manifest["rows"])
+
+    @classmethod
+    @abstractmethod
+    def read(cls, folder: Path, manifest: Manifest) -> Self:
+        """Read a release from its folder, whose manifest and digests were checked."""
+
+    @classmethod
+    @abstractmethod
+    def of_blocks(
+        cls, manifest: Manifest, blocks: Sequence[Block], matrix: Any, beside: Mapping[str, pa.Table]
+    ) -> Self:
+        """Make a release of what a mechanism published: blocks, the projection, and files that go along."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the release folder, whole or not at all."""
+        made = ("format", "version", "software", "digest", "files")
+        fields = {key: value for key, value in self.manifest.items() if key not in made}
+        with writer.new_folder(Path(path)) as folder:
+            writer.finish(folder, fields, self._write(folder).files)
+
+    @abstractmethod
+    def _write(self, folder: Path) -> Written:
+        """Write the files of the release, but for the manifest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NumbersRelease(Release):
+    """Published numbers, one column of the file per row of ``columns``, with what is needed to read them."""
+
+    columns: NDArray[Any]
+    projection: Any = None
+    ids: pa.Array | None = None
+
+    @classmethod
+    def read(cls, folder: Path, manifest: Manifest) -> Self:
+        """Read published numbers, their projection and public ids."""
+        columns, ids = reader.read_numbers(folder, manifest)
+        return cls(manifest, columns, reader.read_projection(folder, manifest), ids)
+
+    @classmethod
+    def of_blocks(
+        cls, manifest: Manifest, blocks: Sequence[Block], matrix: Any, beside: Mapping[str, pa.Table]
+    ) -> Self:
+        """A release of blocks of numbers."""
+        del beside
+        columns = np.concatenate([block for block, _ in blocks], axis=1)
+        ids = None if blocks[0][1] is None else pa.concat_arrays([found for _, found in blocks])
+        return cls(manifest, columns.astype(kinds.memory_type(manifest), copy=False), matrix, ids)
+
+    @property
     def _apart(self) -> Quantity:
         """Squared distances between records, as the schema bounds them."""
         if "apart" not in self._stated:
             self._stated["apart"] = quantities.squared_distance(self.schema)
         return cast("Quantity", self._stated["apart"])
-
-    @property
-    def rows(self) -> int:
-        """The number of records."""
-        return int(self.manifest["rows"])
 
     def table(self) -> pa.Table:
         """The published numbers as an Arrow table, with public ids if there are any."""
@@ -105,16 +151,12 @@ class Release:
         """The names of the published columns, in their file."""
         return kinds.of(self.manifest).columns(self.manifest)
 
-    def save(self, path: str | Path) -> None:
-        """Write the release folder, whole or not at all."""
-        made = ("format", "version", "software", "digest", "files")
-        fields = {key: value for key, value in self.manifest.items() if key not in made}
-        with writer.new_folder(Path(path)) as folder:
-            numbers = self.columns.astype(kinds.stored_type(self.manifest), copy=False)
-            written = writer.write_numbers(folder, self._names, [(numbers, self.ids)])
-            if self.projection is not None:
-                writer.write_projection(folder, self.projection)
-            writer.finish(folder, fields, written.files)
+    def _write(self, folder: Path) -> Written:
+        numbers = self.columns.astype(kinds.stored_type(self.manifest), copy=False)
+        written = writer.write_numbers(folder, self._names, [(numbers, self.ids)])
+        if self.projection is not None:
+            writer.write_projection(folder, self.projection)
+        return written
 
     def _pairs(self, first: Index, second: Index) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         a, b = self._check(first), self._check(second)

@@ -21,7 +21,7 @@ from sfumato.fileformat.manifest import ResponsesManifest
 from sfumato.files.open_table import open_table
 from sfumato.intervals.estimate import Estimate
 from sfumato.numerics.types import Floats
-from sfumato.releases.release import Index, Nearest, Release
+from sfumato.releases.release import Index, Nearest, NumbersRelease
 from sfumato.tables.columns import Category, DataColumn, Flag
 from sfumato.tables.decoding import chosen, decoded
 from sfumato.tables.encoding import MISSING, encoded_names
@@ -32,7 +32,7 @@ _BLOCK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ResponsesRelease(Release):
+class ResponsesRelease(NumbersRelease):
     """Random answers of every record: ``columns`` holds codes, of shape (data columns, records)."""
 
     manifest: ResponsesManifest

@@ -19,11 +19,11 @@ from sfumato.files.open_table import open_table
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.numerics.types import Floats
-from sfumato.releases.release import Index, Nearest, Release
+from sfumato.releases.release import Index, Nearest, NumbersRelease
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SketchRelease(Release):
+class SketchRelease(NumbersRelease):
     """Noisy projected records: ``columns`` has shape (dimension, records)."""
 
     manifest: SketchManifest

@@ -21,7 +21,7 @@ from sfumato.fileformat.manifest import SyntheticManifest
 from sfumato.files.open_table import open_table
 from sfumato.numerics.types import Floats
 from sfumato.projection.unit_ball import Frame
-from sfumato.releases.release import Release
+from sfumato.releases.release import NumbersRelease
 from sfumato.tables.columns import Category, DataColumn, Ordinal
 from sfumato.tables.decoding import as_in_table, chosen, decoded
 from sfumato.tables.labels import Labelled
@@ -57,7 +57,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SyntheticRelease(Release):
+class SyntheticRelease(NumbersRelease):
     """Sampled rows: ``columns`` has shape (dimension, rows), and a last row of labels if there is a label."""
 
     manifest: SyntheticManifest

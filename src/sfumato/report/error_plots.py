@@ -8,12 +8,14 @@ import numpy as np
 
 from sfumato.estimation import quantities
 from sfumato.estimation.distance_matrix import widest_squared
+from sfumato.fileformat.manifest import TableFacts
 from sfumato.intervals import estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
 from sfumato.releases.synthetic import SyntheticRelease
-from sfumato.report.numbers import number
+from sfumato.releases.table import TableRelease
+from sfumato.report.numbers import number, percent
 from sfumato.report.svg import Bars, Mark, Plot, Trace, colour, shortened
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ _DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are 
 
 def plot(release: "AnyRelease") -> Plot | None:
     """A plot of the errors of a release's answers; None where it gives none with error bars."""
-    if isinstance(release, SyntheticRelease):
+    if isinstance(release, SyntheticRelease | TableRelease):
         return None
     if isinstance(release, GraphRelease):
         return _cuts(release)
@@ -41,6 +43,8 @@ def said(release: "AnyRelease") -> list[str]:
     """The errors of a release's answers in words, beside their plot."""
     if isinstance(release, SyntheticRelease):
         return _synthetic_words(release)
+    if isinstance(release, TableRelease):
+        return _table_words(release)
     if isinstance(release, GraphRelease):
         return _cut_words(release)
     if isinstance(release, CovarianceRelease):
@@ -232,8 +236,9 @@ def _covariance_words(release: CovarianceRelease) -> list[str]:
         if "rows" in release.manifest
         else (f" The number of records is protected: its estimate here is {number(release.records, 4)}.")
     )
+    directions, columns = release.principal_components(1).variances.unit, release.variance(release.names[0]).unit
     return [
-        f"Unit: {release.variance(release.names[0]).unit}.{counted}",
+        f"Unit: {columns}. The picture is in another: {directions}.{counted}",
         (
             "Noise pushes eigenvalues apart: where it rivals the gaps between them, the leading ones look larger than "
             "they are, and the last ones smaller. The intervals allow for that, the standard errors do not."
@@ -243,6 +248,51 @@ def _covariance_words(release: CovarianceRelease) -> list[str]:
 
 
 # ---- synthetic records ----------------------------------------------------------------------------------------------
+
+
+_STAGES = {
+    "one-way": "every column by itself, over fine cells",
+    "pair": "pairs of columns, over bins",
+    "label pair": "pairs with the label, over bins",
+}
+
+
+def _table_words(release: TableRelease) -> list[str]:
+    """What a synthetic table was fitted to: the stages, their shares of the budget, and the noise of each."""
+    facts = release.manifest["mechanism"]
+    stages = [_stage_words(facts, stage, share) for stage, share in facts["shares"].items()]
+    return [
+        (
+            "Synthetic records have no error bars. They are drawn from a model of counts, so relations that are in no "
+            "table of these are not in them. release.count(...) answers from the counts themselves, with error bars."
+        ),
+        f"The budget, stage by stage: {'; '.join(stages)}.",
+        (
+            f"Noise is {facts['noise']}, on every count by itself, and does not grow with the number of records: "
+            f"about {number(facts['records'])} here."
+        ),
+    ]
+
+
+def table_deviation(noise: str, scale: float) -> float:
+    """The standard deviation of the noise on a synthetic table's counts, from its scale, for error bars."""
+    return math.sqrt(2) * scale if noise == "laplace" else scale
+
+
+def _stage_words(facts: TableFacts, stage: str, share: float) -> str:
+    """One stage of a synthetic table in words: what was measured, for which share, and with how much noise."""
+    kind, _, turn = stage.partition(" ")
+    known = {"scores": f"round {turn}, scores of how far the model is off", "round": f"round {turn}, chosen tables"}
+    what = _STAGES.get(stage) or known.get(kind, stage)
+    mine = [table["scale"] for table in facts["tables"] if table["stage"] == stage]
+    if not mine:
+        return f"{what} ({percent(share)})"
+    low, high = (
+        number((math.sqrt(2) if facts["noise"] == "laplace" else 1.0) * end, 3) for end in (min(mine), max(mine))
+    )
+    spread = low if low == high else f"{low} to {high}"
+    tables = "1 table" if len(mine) == 1 else f"{len(mine):,} tables"
+    return f"{what} ({percent(share)}): {tables}, standard deviation {spread} per count"
 
 
 def _synthetic_words(release: SyntheticRelease) -> list[str]:

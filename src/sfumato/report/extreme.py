@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ReleaseError
+from sfumato.releases.release import NumbersRelease
 
 if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
@@ -34,6 +35,8 @@ def _tiny(fact: object) -> bool:
 def drawable(release: "AnyRelease") -> tuple["AnyRelease", int]:
     """The release with extreme cells replaced by ones that can be drawn, and how many cells were extreme."""
     _check_manifest(release)
+    if not isinstance(release, NumbersRelease):  # its cells are within the bounds of its columns
+        return release, 0
     changed = 0 if release.columns.dtype != np.float64 else sum(map(_extremes, release.columns))
     if not changed:
         return release, 0
@@ -45,7 +48,9 @@ def drawable(release: "AnyRelease") -> tuple["AnyRelease", int]:
 def check_computable(release: "AnyRelease") -> None:
     """Refuse a release whose extreme numbers overflow every computation; those only too small do no harm."""
     _check_manifest(release)
-    if release.columns.size and max(float(release.columns.max()), -float(release.columns.min())) > _LARGEST:
+    if not isinstance(release, NumbersRelease) or not release.columns.size:
+        return
+    if max(float(release.columns.max()), -float(release.columns.min())) > _LARGEST:
         raise ReleaseError(
             f"the release has numbers above {_LARGEST:g} in size, of which nothing can be computed: do not trust it"
         )

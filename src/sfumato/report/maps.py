@@ -31,16 +31,18 @@ def cloud(points: Floats, label: str, *, codes: Integers | None = None, keys: Se
     return join(_square(parts, (-26, 0, _SIDE + 27, _SIDE + 26), label), legend(keys))
 
 
+def tiles(matrix: Floats, most: float, **place: object) -> Markup:
+    """A small heat map as an image within an SVG picture: fully coloured where entries reach ``most`` in size."""
+    image = "data:image/png;base64," + base64.b64encode(_png(matrix, most)).decode()
+    return tag("image", **place, href=image, class_="pixels", preserveAspectRatio="none")
+
+
 def heat(matrix: Floats, label: str, names: Sequence[str] = ()) -> Markup:
     """A matrix as a heat map: one colour above 0, another below, stronger farther from it."""
     rows = len(matrix)
     left = min(150, 8 + 7 * max((min(len(n), 18) for n in names), default=0)) if names and rows <= 24 else 0
     place: dict[str, object] = {"x": left, "y": 0, "width": _SIDE, "height": _SIDE}
-    image = "data:image/png;base64," + base64.b64encode(_png(matrix)).decode()
-    parts = [
-        tag("rect", **place, class_="field"),
-        tag("image", **place, href=image, class_="pixels", preserveAspectRatio="none"),
-    ]
+    parts = [tag("rect", **place, class_="field"), tiles(matrix, float(np.abs(matrix).max()), **place)]
     for i, name in enumerate(names if left else ()):
         y = (i + 0.5) * _SIDE / rows + 4
         parts.append(tag("text", shortened(name), x=left - 6, y=f"{y:.1f}", text_anchor="end", class_="small"))
@@ -51,10 +53,9 @@ def _square(parts: Sequence[Markup], box: tuple[int, int, int, int], label: str)
     return tag("svg", *parts, viewBox=" ".join(map(str, box)), class_="square", role="img", aria_label=label)
 
 
-def _png(matrix: Floats) -> bytes:
-    """The pixels of a heat map as PNG: transparent at 0, and fully coloured where entries are largest."""
-    most = float(np.abs(matrix).max()) or 1.0
-    share = np.abs(matrix) / most
+def _png(matrix: Floats, most: float) -> bytes:
+    """The pixels of a heat map as PNG: transparent at 0, and fully coloured where entries reach ``most`` in size."""
+    share = np.minimum(np.abs(matrix) / (most or 1.0), 1.0)
     pixels = np.empty((*matrix.shape, 4), np.uint8)
     pixels[..., :3] = np.where((matrix >= 0)[..., None], _POSITIVE, _NEGATIVE)
     pixels[..., 3] = np.rint(255 * share)

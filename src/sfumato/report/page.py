@@ -10,8 +10,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sfumato.fileformat import kinds
-from sfumato.report import column_words, error_plots, scenes, svg, words
+from sfumato.fileformat import kinds, plain_words
+from sfumato.releases.table import TableRelease
+from sfumato.report import column_words, error_plots, scenes, svg, table_scenes, words
 from sfumato.report.extreme import drawable
 from sfumato.report.html import Markup, data_block, document, join, packaged, tag
 from sfumato.report.numbers import number
@@ -41,7 +42,7 @@ def _sections(release: "AnyRelease", plot: "Plot | None", extreme: int, ledger: 
     yield _section("What it does not cover", _open(release))
     yield _section("The budget", words.budget(manifest, ledger))
     yield _section("How answers err", _errors(release, plot))
-    yield _section("What was released", _extreme(extreme), *(_figure(scene) for scene in scenes.scenes(release)))
+    yield _section("What was released", _extreme(extreme), *map(_figure, _scenes(release)))
     yield _section("Load it", _load(release))
     yield _section("The mechanism", words.parameters(manifest))
     if "schema" in manifest:
@@ -101,7 +102,8 @@ def _promise(release: "AnyRelease") -> Markup:
         if words.kept(release.manifest)
         else tag("p", "What follows is what was claimed. This release does not keep it.", class_="warn")
     )
-    return join(broken, tag("p", promise.describe()), tag("p", words.meaning(promise)), words.symbols(promise))
+    told = plain_words.promise(release.manifest)
+    return join(broken, tag("p", told), tag("p", words.meaning(promise)), words.symbols(promise))
 
 
 def _open(release: "AnyRelease") -> Markup:
@@ -145,6 +147,10 @@ def _extreme(count: int) -> Markup:
         "are shown as 10\u2075\u2070 or 0. No release of people\u2019s data has such numbers: do not trust it."
     )
     return tag("p", told, class_="warn")
+
+
+def _scenes(release: "AnyRelease") -> "list[scenes.Scene]":
+    return table_scenes.scenes(release) if isinstance(release, TableRelease) else scenes.scenes(release)
 
 
 def _figure(scene: "scenes.Scene") -> Markup:

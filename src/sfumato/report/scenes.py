@@ -52,7 +52,7 @@ def _rule(count: int, most: int, noun: str, drawn: str = "drawn by a public rule
 
 
 def scenes(release: "AnyRelease") -> list[Scene]:
-    """The scenes of a release: pictures of the released records, matrices or shares."""
+    """The scenes of a release: pictures of the released records, matrices or shares; ``table_scenes`` has a table's."""
     if isinstance(release, SketchRelease):
         return [_sketch(release)]
     if isinstance(release, SyntheticRelease):
@@ -171,20 +171,27 @@ def within(triangle: Any, chosen: Integers, count: int) -> Floats:
 
 
 def _covariance(release: CovarianceRelease) -> Scene:
-    matrix, names = release.covariance(), release.names
+    names = release.names
     shown = min(len(names), _MAPPED)
-    spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))[:shown]
-    lost = int((spread == 0).sum())
-    scaled = (
-        matrix[:shown, :shown] / np.where(spread > 0, spread, np.inf) / np.where(spread > 0, spread, np.inf)[:, None]
+    centred = release.centred
+    values = release.correlation().values if centred else _over_deviations(np.asarray(release.covariance()))
+    lost = int(np.isnan(values.diagonal()[:shown]).sum())
+    what = (
+        "Correlations of the encoded columns" if centred else f"Products of the encoded columns about {release.about}"
     )
-    caption = "Covariances of the encoded columns over their standard deviations: blue above 0, red below."
+    caption = f"{what}{'' if centred else ', over their roots of mean squares'}: blue above 0, red below."
     if lost:
         caption += f" Left blank, for a variance that is lost in the noise: {lost} of them."
     if shown < len(names):
         caption += f" The first {shown} of {len(names)} columns are shown."
-    picture = maps.heat(np.clip(scaled, -1, 1), "correlations of the columns", names[:shown])
+    picture = maps.heat(np.nan_to_num(values[:shown, :shown]), "correlations of the columns", names[:shown])
     return Scene("How the columns vary together", picture, caption)
+
+
+def _over_deviations(matrix: Floats) -> Floats:
+    """A covariance over the deviations of its rows and columns, for a scene; nan where there are none."""
+    spread = np.sqrt(np.where(matrix.diagonal() > 0, matrix.diagonal(), np.nan))
+    return np.asarray(np.clip(matrix / spread / spread[:, None], -1, 1))
 
 
 def _graph(release: GraphRelease) -> list[Scene]:

@@ -308,6 +308,8 @@ def five_lines(release: "AnyRelease", folder: str = "this.release") -> str:
     allow = "" if manifest["protected"] else ", allow_unprotected=True"
     head = f"import sfumato\n\nrelease = sfumato.load({folder!r}{allow})\nprint(release.guarantee.describe())\n"
     example = kinds.of(manifest).example(manifest)
+    if manifest["kind"] == "table":
+        return f"{head}print(release.table().slice(0, 5))"
     if example is None:
         return f"{head}print(release.array().shape, release.sample(1000, 0).array().mean(axis=0))"
     return f"{head}found = {example}\nprint(found.value, found.standard_error, found.interval(0.95), found.unit)"

@@ -8,9 +8,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import ParameterError, SfumatoError
+from sfumato.ledger.division import division_words
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.units import Cap
-from sfumato.studio.form_fields import Form, guarantee_in
+from sfumato.studio.inputs.form_fields import Form, guarantee_in
 from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.plan_screen import UNITS
 from sfumato.studio.shared_state import Studio
@@ -45,7 +46,8 @@ class Bar:
     spent: float
     whole: float
     remaining: float
-    bound: str
+    composition: str
+    division: str
 
     @property
     def share(self) -> float:
@@ -55,11 +57,12 @@ class Bar:
 
 def bars(dataset: Dataset) -> list[Bar]:
     """A bar of the Budget screen for each cap of a dataset."""
-    return [
-        Bar(cap.describe(), total.epsilon, cap.guarantee.epsilon, dataset.remaining(place), total.bound)
-        for place, cap in enumerate(dataset.caps)
-        for total in [dataset.total(place)]
-    ]
+    found = []
+    for place, cap in enumerate(dataset.caps):
+        spent, words = dataset.total(place).epsilon, " ".join(division_words(dataset, place))
+        amounts = spent, cap.guarantee.epsilon, dataset.remaining(place)
+        found.append(Bar(cap.describe(), *amounts, dataset.composition, words))
+    return found
 
 
 def budget(studio: Studio, request: Request) -> Response:

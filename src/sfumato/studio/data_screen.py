@@ -20,8 +20,8 @@ from sfumato.errors import LedgerError, SchemaError
 from sfumato.files.open_table import open_table
 from sfumato.report.html import Markup, join, tag
 from sfumato.studio import schema_form
-from sfumato.studio.folder import NotHereError, parse_schema, schema_text
-from sfumato.studio.form_fields import Form
+from sfumato.studio.inputs.folder import NotHereError, parse_schema, schema_text
+from sfumato.studio.inputs.form_fields import Form
 from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.schema_form import KIND_WORDS, MOST_LINES, FormRow, completed, lines_from, lines_of
 from sfumato.studio.shared_state import Studio

@@ -4,9 +4,8 @@ Post-processing of a release: costs no privacy and reads no data. Every question
 in how much it computes, so that a page is never kept waiting for long.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from starlette.requests import Request
@@ -23,30 +22,45 @@ from sfumato.releases.graph import GraphRelease, PairsRelease
 from sfumato.releases.release import AnyRelease, load
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
+from sfumato.releases.table import TableRelease
 from sfumato.report import maps
-from sfumato.report.column_words import listing
 from sfumato.report.error_plots import SIMULATED, lean
 from sfumato.report.extreme import check_computable
-from sfumato.report.html import Markup
-from sfumato.report.numbers import number, percent
+from sfumato.report.numbers import number
 from sfumato.report.scenes import MOST_POINTS, plane, sampled, within
 from sfumato.report.svg import COLOURS, Key, colour
-from sfumato.studio.form_fields import Choice, Field, Number, Positions, Whole, read
+from sfumato.studio import table_screen
+from sfumato.studio.inputs.form_fields import Choice, Number, Positions, TextLine, Whole, read
 from sfumato.studio.pages import page, reading
+from sfumato.studio.replies import (
+    LEVEL,
+    SHARE,
+    Question,
+    Reply,
+    Values,
+    bar,
+    between,
+    cell_in_words,
+    interval_names,
+    level_in,
+    rows_of,
+)
 from sfumato.studio.shared_state import Studio
-
-Values: TypeAlias = dict[str, Any]
-Row: TypeAlias = tuple[str | int | float, ...]
 
 MOST_NEIGHBOURS, MOST_CLUSTERS, MOST_COMPONENTS, MOST_SAMPLES = 100, COLOURS, 10, 200
 MOST_CLUSTERED, MOST_EMBEDDED = 20_000, 600  # records that take part; others are left out by a public rule
+MOST_PAIRS, MOST_MAPPED = 200, 24  # pairs of columns in a table, columns in a picture
 _WIDE = 24  # columns of a table of samples
-_NONE, _SHARE = "none", "share"
+_NONE, _OTHERS = "none", "all others"
 
 
 def routes(studio: Studio) -> list[Route]:
     """The routes of the Explore screen."""
-    return [reading(studio, "/explore", releases), reading(studio, "/explore/{name}", explored)]
+    return [
+        reading(studio, "/explore", releases),
+        reading(studio, "/explore/{name}", explored),
+        *table_screen.routes(studio),
+    ]
 
 
 def releases(studio: Studio, request: Request) -> Response:
@@ -60,54 +74,12 @@ def explored(studio: Studio, request: Request) -> Response:
     """The Explore screen of one release: its questions, and the answer to ``?question=...``; a GET: nothing changes."""
     name, fields = request.path_params["name"], dict(request.query_params)
     release = load(studio.folder.release(name))
-    asked = fields.get("question")
+    table = isinstance(release, TableRelease)
+    asked = fields.get("question") or (table_screen.FIRST if table else None)
     told = None if asked is None else answer(release, asked, fields)
-    facts = {"name": name, "manifest": release.manifest, "questions": questions(release)}
+    beside = studio.folder.tables() if table else []
+    facts = {"name": name, "manifest": release.manifest, "questions": questions(release), "beside": beside}
     return page(studio, "explore.html", here="explore", **facts, asked=asked, fields=fields, answer=told)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer on the Explore screen: sentence, table of plain values, the estimates in it, warning and picture."""
-
-    sentence: str
-    head: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
-    found: Estimate | None = None  # whose unit and sources of error are stated
-    note: str = ""
-    picture: Markup | None = None
-    named: bool = True  # the first column names its row
-
-    def plain(self) -> dict[str, Any]:
-        """The reply for a template: ``shown`` are the rows in words."""
-        shares = [self.named and name == _SHARE for name in self.head]
-        shown = [[_shown(cell, share=s) for cell, s in zip(row, shares, strict=True)] for row in self.rows]
-        facts = {"sentence": self.sentence, "head": list(self.head), "rows": [list(row) for row in self.rows]}
-        said = {"note": self.note, "picture": self.picture, "named": self.named}
-        unit, covers = ("", "") if self.found is None else (self.found.unit, self.found.covers)
-        return facts | {"shown": shown, "unit": unit, "covers": covers} | said
-
-
-def _shown(cell: str | float, *, share: bool) -> str:
-    if isinstance(cell, str):
-        return cell
-    return percent(cell) if share else f"{cell:,}" if isinstance(cell, int) else number(cell)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question of the Explore screen with its fields, and who answers it."""
-
-    name: str
-    title: str
-    text: str
-    fields: tuple[Field, ...]
-    ask: Callable[[AnyRelease, Values], Reply]
-
-    def plain(self) -> dict[str, Any]:
-        """The question for a template."""
-        fields = [field.plain() for field in self.fields]
-        return {"name": self.name, "title": self.title, "text": self.text, "fields": fields}
 
 
 def questions(release: AnyRelease) -> list[dict[str, Any]]:
@@ -148,34 +120,7 @@ def _questions(release: AnyRelease) -> list[Question]:
         return _of_a_covariance(release)
     if isinstance(release, SyntheticRelease):
         return _of_samples()
-    return _of_records(release)
-
-
-_LEVEL = Choice("level", "Confidence", "95%", "", ("80%", "90%", "95%", "99%", "99.9%"))
-
-
-def _level(values: Values) -> float:
-    return float(values["level"].rstrip("%")) / 100
-
-
-def _bar(name: str, found: Estimate, level: float) -> tuple[str, float, float, float, float]:
-    """An estimate as a row of the Explore screen's table, with its error bar."""
-    low, high = found.interval(level)
-    return name, float(found.value), float(found.standard_error), float(low), float(high)
-
-
-def _between(row: tuple[str, float, float, float, float], values: Values) -> str:
-    return f"with {values['level']} confidence it lies between {number(row[3])} and {number(row[4])}"
-
-
-def _rows(names: Sequence[str], *columns: Any) -> tuple[Row, ...]:
-    """The Explore screen's table of estimates, from their names and the columns of their numbers."""
-    numbers = [np.atleast_1d(np.asarray(column, np.float64)).tolist() for column in columns]
-    return tuple(zip(names, *numbers, strict=True))
-
-
-def _interval(values: Values) -> tuple[str, ...]:
-    return "estimate", "standard error", f"{values['level']} from", "to"
+    return table_screen.questions(release) if isinstance(release, TableRelease) else _of_records(release)
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
@@ -191,9 +136,9 @@ def _of_records(release: AnyRelease) -> list[Question]:
         pair = Whole("first", "Record", "0", low=0, high=last), Whole("second", "Another", "1", low=0, high=last)
         found += [
             Question(
-                "nearest", "Nearest records", "The records that look most like one.", (record, many, _LEVEL), _nearest
+                "nearest", "Nearest records", "The records that look most like one.", (record, many, LEVEL), _nearest
             ),
-            Question("distance", "Distance", "How far two records are apart, squared.", (*pair, _LEVEL), _distance),
+            Question("distance", "Distance", "How far two records are apart, squared.", (*pair, LEVEL), _distance),
         ]
     groups = Whole(
         "clusters", "How many groups", str(min(3, release.rows)), low=1, high=min(MOST_CLUSTERS, release.rows)
@@ -208,13 +153,13 @@ def _record(release: AnyRelease, place: int) -> str:
 
 def _nearest(release: AnyRelease, values: Values) -> Reply:
     found = release.nearest(values["record"], values["k"])
-    lows, highs = found.distances.interval(_level(values))
+    lows, highs = found.distances.interval(level_in(values))
     names = [_record(release, int(i)) for i in found.indices]
-    rows = _rows(names, found.distances.value, found.distances.standard_error, lows, highs)
+    rows = rows_of(names, found.distances.value, found.distances.standard_error, lows, highs)
     return Reply(
         f"The {len(rows)} records that look nearest to record {_record(release, values['record'])}, by squared "
         "distance.",
-        ("record", *_interval(values)),
+        ("record", *interval_names(values)),
         rows,
         found.distances,
         "Each estimate is right on average for its pair, but the smallest of many noisy distances look smaller than "
@@ -223,14 +168,14 @@ def _nearest(release: AnyRelease, values: Values) -> Reply:
 
 
 def _distance(release: AnyRelease, values: Values) -> Reply:
-    found, level = release.distance(values["first"], values["second"]), _level(values)
-    row = _bar("squared distance", found, level)
+    found, level = release.distance(values["first"], values["second"]), level_in(values)
+    row = bar("squared distance", found, level)
     told = "It is indistinguishable from 0." if row[3] <= 0 else ""
     told = HIDDEN if found.quantity.filled_by(*row[3:]) else told
     return Reply(
         f"The squared distance of records {_record(release, values['first'])} and {_record(release, values['second'])} "
-        f"is about {number(row[1])}; {_between(row, values)}.",
-        ("", *_interval(values)),
+        f"is about {number(row[1])}; {between(row, values)}.",
+        ("", *interval_names(values)),
         (row,),
         found,
         told,
@@ -261,7 +206,7 @@ def _clusters(release: AnyRelease, values: Values) -> Reply:
     places = np.argsort(order)[found.labels[shown]]
     return Reply(
         f"The records{left} in {values['clusters']} groups.",
-        ("group", "records", _SHARE),
+        ("group", "records", SHARE),
         rows,
         None,
         "Groups have no error bars. Noise moves records between them: two groups stand for something only if they are "
@@ -279,27 +224,70 @@ def _of_a_covariance(release: CovarianceRelease) -> list[Question]:
     other = Choice("other", "Plus another column", _NONE, "", (_NONE, *(n for n in names if n != _NONE)))
     weight = Number("weight", "Times", "1", low=-1e6, high=1e6)
     count = Whole("count", "How many", str(min(3, len(names))), low=1, high=min(MOST_COMPONENTS, len(names)))
-    text = "The variance of the records along a column, or a sum of two."
-    return [
-        Question("variance", "Variance", text, (column, other, weight, _LEVEL), _variance),
-        Question("components", "Principal components", "Directions of largest variance.", (count, _LEVEL), _components),
-    ]
+    pairs = max(min(MOST_PAIRS, len(names) * (len(names) - 1) // 2), 1)
+    strongest = Whole("pairs", "How many pairs", str(min(20, pairs)), low=1, high=pairs)
+    target = Choice("target", "Column to explain", names[-1], "", names)
+    features = TextLine("features", "By", names[0], f"names with commas between, or {_OTHERS}")
+    text = "The variance of a column, or of a sum of two, in their own units."
+    variance = Question("variance", "Variance", text, (column, other, weight, LEVEL), _variance)
+    text = "Directions of largest variance."
+    components = Question("components", "Principal components", text, (count, LEVEL), _components)
+    if len(names) < 2:
+        return [variance, components]
+    text = "One column explained by others."
+    regression = Question("regression", "Regression", text, (target, features, LEVEL), _regression)
+    text = "How strongly the columns go together, the strongest first."
+    correlation = Question("correlation", "Correlations", text, (strongest, LEVEL), _correlation)
+    return [*([correlation] if release.centred else []), variance, regression, components]
+
+
+def _correlation(release: CovarianceRelease, values: Values) -> Reply:
+    found = release.correlation()
+    first, second = np.triu_indices(len(found.names), 1)
+    strength = np.nan_to_num(np.abs(found.values[first, second]), nan=-1.0)
+    order = np.argsort(-strength, kind="stable")[: values["pairs"]]
+    chosen = first[order], second[order]
+    names = [f"{found.names[i]}, {found.names[j]}" for i, j in zip(*chosen, strict=True)]
+    numbers = (found.values, found.standard_error, *found.interval(level_in(values)))
+    shown = min(len(found.names), MOST_MAPPED)
+    return Reply(
+        f"The {len(order)} strongest of {len(first):,} correlations.",
+        ("columns", *interval_names(values)),
+        rows_of(names, *(matrix[chosen] for matrix in numbers)),
+        found.found,
+        " ".join([str(found.changed), *found.notes]),
+        maps.heat(np.nan_to_num(found.values[:shown, :shown]), "correlations of the columns", found.names[:shown]),
+    )
+
+
+def _regression(release: CovarianceRelease, values: Values) -> Reply:
+    asked = values["features"].strip()
+    found = release.regression(values["target"], None if asked == _OTHERS else [n.strip() for n in asked.split(",")])
+    terms = found.table(level_in(values)).to_pydict()
+    numbers = [terms[name] for name in ("coefficient", "standard_error", "low", "high")]
+    return Reply(
+        f"{values['target']} explained by {len(found.features)} columns, by least squares.",
+        ("term", *interval_names(values)),
+        rows_of(terms["term"], *numbers),
+        found.coefficients,
+        " ".join(found.notes),
+    )
 
 
 def _variance(release: CovarianceRelease, values: Values) -> Reply:
     direction = {values["column"]: 1.0}
     if values["other"] != _NONE and values["weight"] != 0:
         direction[values["other"]] = values["weight"]
-    found, level = release.variance(direction), _level(values)
+    found, level = release.variance(direction), level_in(values)
     what = (
         values["column"]
         if len(direction) == 1
         else f"{values['column']} + {values['weight']:g} \u00d7 {values['other']}"
     )
-    row = _bar(what, found, level)
+    row = bar(what, found, level)
     return Reply(
-        f"The variance of {what} is about {number(row[1])}; {_between(row, values)}.",
-        ("direction", *_interval(values)),
+        f"The variance of {what} is about {number(row[1])}; {between(row, values)}.",
+        ("direction", *interval_names(values)),
         (row,),
         found,
     )
@@ -308,16 +296,16 @@ def _variance(release: CovarianceRelease, values: Values) -> Reply:
 def _components(release: CovarianceRelease, values: Values) -> Reply:
     found = release.principal_components(values["count"])
     simulated = len(release.names) <= SIMULATED
-    lows, highs = found.variances.interval(_level(values)) if simulated else ([np.nan] * values["count"],) * 2
+    lows, highs = found.variances.interval(level_in(values)) if simulated else ([np.nan] * values["count"],) * 2
     leans = [lean(release.names, vector, 4) for vector in found.vectors.T]
-    rows = _rows(leans, found.variances.value, found.variances.standard_error, lows, highs)
+    rows = rows_of(leans, found.variances.value, found.variances.standard_error, lows, highs)
     note = (
         "The intervals hold for all of them at once."
         if simulated
         else (f"Intervals are computed for at most {SIMULATED} columns; release.principal_components gives them.")
     )
     told = f"The {len(rows)} directions of largest variance; all variances add up to {number(found.total_variance)}."
-    return Reply(told, ("mostly", *_interval(values)), rows, found.variances, note)
+    return Reply(told, ("mostly", *interval_names(values)), rows, found.variances, note)
 
 
 # ---- synthetic records ----------------------------------------------------------------------------------------------
@@ -339,14 +327,8 @@ def _sample(release: SyntheticRelease, values: Values) -> Reply:
     rows = zip(*(table.column(i).to_pylist() for i in range(len(names))), strict=True)
     note = "No row is a person, and rows have no error bars. What the projection left out is lost."
     more = "" if table.num_columns <= _WIDE else f" The first {_WIDE} of {table.num_columns} columns are shown."
-    cells = tuple(tuple(map(_cell, row)) for row in rows)
+    cells = tuple(tuple(map(cell_in_words, row)) for row in rows)
     return Reply(f"{values['rows']} synthetic rows.", tuple(names), cells, note=note + more, named=False)
-
-
-def _cell(value: Any) -> str | int | float:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return listing(value, 3) if isinstance(value, list) else value if isinstance(value, (int, float)) else str(value)
 
 
 def _model(release: SyntheticRelease, values: Values) -> Reply:
@@ -358,7 +340,7 @@ def _model(release: SyntheticRelease, values: Values) -> Reply:
     rows = tuple(zip(names, map(float, model.weights), length, spread, strict=False))
     return Reply(
         f"{len(rows)} Gaussian{'s' * (len(rows) > 1)} in {release.dimension} dimensions.",
-        ("class", _SHARE, "length of the mean", "spread"),
+        ("class", SHARE, "length of the mean", "spread"),
         rows,
         None,
         "The model has no error bars. Lengths are in the space of the synthetic rows; release.model() has all of it.",
@@ -376,8 +358,8 @@ def _of_a_graph(release: GraphRelease) -> list[Question]:
         cut = "The number of edges, of weight one half or more, between these vertices and the others."
     share = "The cut over the smaller of the two sides\u2019 volumes: how well the set is separated."
     return [
-        Question("cut", "Cut", cut, (vertices, _LEVEL), _cut),
-        Question("conductance", "Conductance", share, (vertices, _LEVEL), _conductance),
+        Question("cut", "Cut", cut, (vertices, LEVEL), _cut),
+        Question("conductance", "Conductance", share, (vertices, LEVEL), _conductance),
     ]
 
 
@@ -390,10 +372,10 @@ def _conductance(release: GraphRelease, values: Values) -> Reply:
 
 
 def _of_a_set(release: GraphRelease, values: Values, name: str, found: Estimate) -> Reply:
-    row, size = _bar(name, found, _level(values)), len(values["vertices"])
+    row, size = bar(name, found, level_in(values)), len(values["vertices"])
     return Reply(
-        f"The {name} of {size:,} of {release.vertices:,} vertices is about {number(row[1])}; {_between(row, values)}.",
-        ("", *_interval(values)),
+        f"The {name} of {size:,} of {release.vertices:,} vertices is about {number(row[1])}; {between(row, values)}.",
+        ("", *interval_names(values)),
         (row,),
         found,
         "Error bars hold for sets that were chosen without looking at this release.",

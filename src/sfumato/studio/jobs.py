@@ -24,7 +24,7 @@ from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.fileformat.writer import Written
 from sfumato.ledger.account import Account
 from sfumato.ledger.reservation import Reservation
-from sfumato.ledger.state import Dataset, Quote, Request
+from sfumato.ledger.state import Quote, Request, Standing
 from sfumato.mechanisms.base import Recipe
 from sfumato.numerics.types import Floats
 from sfumato.pipeline.release import release_to
@@ -177,7 +177,7 @@ class Agreed(Account):
         self.told(made)
         return made
 
-    def _quotes(self, dataset: Dataset, request: Request) -> tuple[list[Quote], list[Charge]]:
+    def _quotes(self, dataset: Standing, request: Request) -> tuple[list[Quote], list[Charge]]:
         quotes, charges = super()._quotes(dataset, request)
         if tuple(quotes) != self.agreed:
             raise LedgerError("the budget has moved: look at the price again")

@@ -19,8 +19,8 @@ from sfumato.errors import LedgerError, SfumatoError
 from sfumato.files.open_table import open_table
 from sfumato.ledger.account import Account
 from sfumato.studio.data_screen import SETTINGS, saved_schema, table_page, with_settings
-from sfumato.studio.folder import Folder, file_state
-from sfumato.studio.form_fields import Form, guarantee_in
+from sfumato.studio.inputs.folder import Folder, file_state
+from sfumato.studio.inputs.form_fields import Form, guarantee_in
 from sfumato.studio.jobs import JobWords, Order
 from sfumato.studio.pages import reading, writing
 from sfumato.studio.release_screen import account_in, patient, priced

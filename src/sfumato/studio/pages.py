@@ -19,8 +19,8 @@ from sfumato import untrusted
 from sfumato.errors import SfumatoError
 from sfumato.report import svg
 from sfumato.report.numbers import file_size, number, relative
-from sfumato.studio.folder import NotHereError
-from sfumato.studio.form_fields import Form, fields_in
+from sfumato.studio.inputs.folder import NotHereError
+from sfumato.studio.inputs.form_fields import Form, fields_in
 from sfumato.studio.shared_state import Studio
 
 Reader: TypeAlias = Callable[[Studio, Request], Response]

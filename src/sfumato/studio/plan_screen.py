@@ -23,12 +23,13 @@ from sfumato.pipeline.fitting import settled
 from sfumato.planning import option, per_record, planner
 from sfumato.planning.option import Option, Purpose
 from sfumato.planning.planner import Plan
+from sfumato.planning.table_plan import TablePlan, plan_table
 from sfumato.report.axes import log_range
 from sfumato.report.numbers import relative
 from sfumato.report.plots import error_name, error_range, over_dimension, positive_points, shown_error, trace
 from sfumato.report.svg import Chosen, Plot
-from sfumato.studio.folder import read_schema
-from sfumato.studio.form_fields import Form, guarantee_in, number_in, whole_in
+from sfumato.studio.inputs.folder import read_schema
+from sfumato.studio.inputs.form_fields import Form, guarantee_in, number_in, whole_in
 from sfumato.studio.pages import page, reading, render, writing
 from sfumato.studio.shared_state import Studio
 from sfumato.tables.schema import Schema
@@ -40,6 +41,7 @@ PURPOSES = {
     "covariance": "variances and covariances",
     "learning": "learning a model",
     "cuts": "cuts of a graph",
+    "table": "a synthetic table",
 }
 UNITS = {"record": "a whole record", "attribute": "one value of a record", "edge": "one edge of a graph"}
 CHANGES = {"": "anything within the bounds", "l1": "a sum of absolute values", "l2": "a Euclidean length"}
@@ -92,6 +94,16 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
     made = planner.outline(replace(request, dimension=k), assumed=distance is None)
     best = _best_by_epsilon(replace(request, guarantee=replace(request.guarantee, epsilon=1.0)))
     return PlanView(made, _over_k(made), _over_epsilon(made, best), _advice(made, best))
+
+
+def table_answer(fields: Mapping[str, str], schema: Schema | None) -> TablePlan:
+    """The plan of a synthetic table for what the controls of the Plan screen say."""
+    form = dict(fields)
+    rows = whole_in(form, "rows")
+    if schema is None or rows is None:
+        raise ParameterError("a synthetic table is planned for a described table and its number of records")
+    check_plan_sizes({"columns": len(schema.data_columns), "rows": rows}, "covariance")  # all pairs of columns
+    return plan_table(schema=schema, guarantee=guarantee_in(form), rows=rows)
 
 
 def check_plan_sizes(sizes: Mapping[str, int | None], purpose: Purpose) -> None:
@@ -206,6 +218,9 @@ def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
     del request
     fields = {key: form.get(key, "") for key in FIELDS}
     told = _told(studio, fields)
+    if "table" in told:
+        html = render(studio, "plan_table.html", table=told["table"])
+        return JSONResponse({"html": html, "words": told["table"].verdict, "largest": None, "k": None})
     words = told["answer"].plan.verdict if told["answer"] else told["wrong"]
     plan: Plan | None = told["answer"].plan if told["answer"] else None
     sketch = None if plan is None else next((o.dimension for o in plan.options if o.family), None)
@@ -234,6 +249,8 @@ def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
         if schema is None and not fields["columns"] and fields["purpose"] != "cuts":
             return {"answer": None, "wrong": "Pick a table that is described, or say how many flags a record has."}
         with studio.plans.mine():
+            if fields["purpose"] == "table":
+                return {"table": table_answer(fields, schema), "answer": None, "wrong": ""}
             return {"answer": answer(fields, schema), "wrong": "", "merit": shown_error, "query": query}
     except SfumatoError as error:
         return {"answer": None, "wrong": str(error)}

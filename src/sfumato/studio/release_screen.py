@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.fileformat.manifest import Manifest
-from sfumato.fileformat.plain_words import contents
+from sfumato.fileformat.plain_words import contents, promise
 from sfumato.files.open_table import open_table
 from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger
@@ -24,12 +24,13 @@ from sfumato.mechanisms.graph_sketch import GraphSketch
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
+from sfumato.mechanisms.table.recipe import Table
 from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.release import prospect
 from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
-from sfumato.studio.folder import file_state, read_schema
-from sfumato.studio.form_fields import Form, guarantee_in, whole_in
+from sfumato.studio.inputs.folder import file_state, read_schema
+from sfumato.studio.inputs.form_fields import Form, guarantee_in, whole_in
 from sfumato.studio.jobs import Order, ReleaseOrder
 from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.plan_screen import CHANGES, UNITS
@@ -46,6 +47,7 @@ REPORT_POLICY = (
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
 RECIPES: dict[str, Callable[[Form], Recipe]] = {
+    "table": lambda f: Table(label=f.get("label") or None, rows=whole_in(f, "synthetic_rows")),
     "sketch": lambda f: Sketch(
         dimension=None if f.get("projection") == "identity" else whole_in(f, "dimension"),
         projection=f.get("projection") or None,  # type: ignore[arg-type]
@@ -64,17 +66,18 @@ RECIPES: dict[str, Callable[[Form], Recipe]] = {
     "edge response": lambda f: EdgeResponse(vertices=whole_in(f, "vertices")),
 }
 MECHANISMS = {
+    "table": "table: synthetic rows in the same columns",
     "sketch": "sketch: a few noisy numbers per record",
     "responses": "randomized response on every flag and category",
     "distances": "noise on the distances of all pairs",
-    "synthetic": "synthetic records from a private model",
+    "synthetic": "synthetic records from a Gaussian model",
     "covariance": "covariance of the columns",
     "graph sketch": "graph: a sketch that answers cuts",
     "edge noise": "graph: noise on every pair",
     "edge response": "graph: randomized response on every pair",
 }
 FIELDS = (
-    *("data", "mechanism", "projection", "dimension", "noise", "rows", "vertices", "label"),
+    *("data", "mechanism", "projection", "dimension", "noise", "rows", "vertices", "label", "synthetic_rows"),
     *("unit", "epsilon", "delta", "change", "radius", "neighbours", "dataset", "convert", "exceptions", "name"),
 )
 _PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
@@ -82,7 +85,9 @@ _NOISES = ("laplace", "gaussian", "sketch")
 _MOST_LABELS = 100
 _PER_COLUMN = 1 << 14  # bytes that writing a column takes, at most; about 6 KiB were measured
 _PER_ENTRY = 32  # bytes of a dense matrix: the numbers, those on the lattice, and a copy of each
+_FIRST = {"mechanism": "table", "unit": "record", "epsilon": "1", "delta": "1e-6"}  # a form that nobody touched
 _HELD = {
+    "method": "Method",
     "projection": "Projection",
     "dimension": "Numbers each",
     "noise": "Noise",
@@ -109,7 +114,8 @@ def routes(studio: Studio) -> list[Route]:
 def choose(studio: Studio, request: Request) -> Response:
     """The Release screen's form, filled in from a plan."""
     fields = {key: request.query_params.get(key, "") for key in FIELDS}
-    fields |= {k: v for k, v in {"mechanism": "sketch", "unit": "attribute", "epsilon": "1"}.items() if not fields[k]}
+    chosen = {"unit": "attribute", "epsilon": "1"} if fields["mechanism"] else _FIRST
+    fields |= {key: value for key, value in chosen.items() if not fields[key]}
     fields["name"] = fields["name"] or _free_name(studio, fields["data"])
     return _form(studio, fields)
 
@@ -120,7 +126,7 @@ def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None 
         "wrong": "" if error is None else str(error),
         "refused": isinstance(error, LedgerError),
         "tables": studio.folder.tables(),
-        "labels": _labels(studio, fields["data"]),
+        "labels": _labels(studio, fields["data"], any_column=fields["mechanism"] == "table"),
         "mechanisms": MECHANISMS,
         "projections": _PROJECTIONS,
         "noises": _NOISES,
@@ -175,21 +181,25 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
     )
 
 
-def _labels(studio: Studio, table: str) -> list[str]:
-    """The columns that the Release screen offers as a label, of a table that is described."""
+def _labels(studio: Studio, table: str, *, any_column: bool) -> list[str]:
+    """The columns that the Release screen offers as a label, of a table that is described.
+
+    any_column : those of which a synthetic table can have one; other mechanisms take no column with missing cells.
+    """
     try:
         found = table and settled(studio.folder.table(table), read_schema(studio.folder.schema(table)))[1]
         columns = found.data_columns if found else ()
     except SfumatoError:
         return []
-    fit = [
-        c.name for c in columns if isinstance(c, Real | Integer | Flag | Category | Ordinal) and not keeps_missing(c)
-    ]
+    kinds = Real | Integer | Flag | Category | Ordinal
+    fit = [c.name for c in columns if isinstance(c, kinds) and (any_column or not keeps_missing(c))]
     return fit[:_MOST_LABELS]
 
 
 def check_memory(recipe: Recipe, schema: Schema | None, memory: int = MEMORY) -> None:
     """Limit the memory of a release: refuse, before anything is drawn or spent, one that would need too much."""
+    if isinstance(recipe, Table):
+        return  # it reads codes, not encoded columns, and bounds its model itself
     columns = 1 if schema is None else schema.encoding.dim
     width = recipe.width or columns
     sparse = isinstance(recipe, Sketch) and recipe.family in ("identity", "sparse")
@@ -300,7 +310,7 @@ def made(studio: Studio, request: Request) -> Response:
         "name": name,
         "manifest": release.manifest,
         "holds": contents(release.manifest),
-        "promise": release.guarantee.describe(),
+        "promise": promise(release.manifest),
         "source": f"/release/made/{quote(name, safe='')}/report",
     }
     return page(studio, "made.html", here="release", **facts)

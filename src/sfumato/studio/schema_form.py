@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import SchemaError
-from sfumato.studio.form_fields import Form
+from sfumato.studio.inputs.form_fields import Form
 from sfumato.tables.columns import KINDS, Column, source_names
 from sfumato.tables.declared import LEVEL
 from sfumato.tables.encoding import of_one_range

@@ -14,8 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import ParameterError
 from sfumato.studio.app import application
-from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
+from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.shared_state import Studio
 
 TIMEOUT = 20.0  # seconds for a request to arrive

@@ -10,8 +10,8 @@ from sfumato.errors import LedgerError, ParameterError
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.units import Cap
-from sfumato.studio.folder import Folder
 from sfumato.studio.guard import Keys
+from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.jobs import Jobs
 
 _WAIT = 3  # seconds of a page for other writers to the ledger

@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -36,11 +37,14 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 2
 class Rows(Protocol):
     """What every engine offers to a mechanism."""
 
-    def map(self, function: Callable[[int, Floats], Result]) -> Iterator[Result]:
-        """``function(position, block)`` for every block, results in the order of the rows."""
+    def map(self, function: Callable[[int, Any], Result]) -> Iterator[Result]:
+        """``function(position, block)`` for every block, results in the order of the rows.
+
+        A block is of doubles, or of the codes that a ``CodeReader`` gives.
+        """
         ...
 
-    def sum(self, function: Callable[[int, Floats], Integers]) -> Integers:
+    def sum(self, function: Callable[[int, Any], Integers]) -> Integers:
         """The exact sum of ``function(position, block)`` over all blocks: integers, so the order does not matter.
 
         Without rows, what the function gives for an empty block. Raises RangeError if the total needs over 64 bits.
@@ -56,6 +60,18 @@ class TableBlocks(Protocol):
     def blocks(self) -> "Blocks":
         """The blocks that the rows are cut into."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReader:
+    """How a mechanism reads rows in its own way: a function of a batch that gives int32 codes of shape (dim, rows).
+
+    A category of many levels is then one code for each row, not a number for each level.
+    Guarantee: none by itself. ``read`` must read each row by itself, and no cell may raise an error.
+    """
+
+    read: Callable[[pa.RecordBatch], NDArray[np.int32]]
+    dim: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +150,32 @@ class Blocks:
     columns: tuple[str, ...]
     size: int
     dim: int
-    encode: Callable[[pa.RecordBatch], Floats] = field(repr=False)
+    encode: Callable[[pa.RecordBatch], NDArray[Any]] = field(repr=False)
     later: Callable[[pa.RecordBatch], Floats | Plain] | None = field(default=None, repr=False)
     missing: Floats | None = field(default=None, repr=False)  # of a sparse matrix: what NaN means in each column
     width: int = 1  # of the release
+    dtype: type[np.generic] = np.float64  # of an encoded block
 
     @classmethod
     def of(cls, table: Readable, schema: Schema, *, width: int = 1, memory: int = MEMORY) -> "Blocks":
         """Blocks of a table as a schema encodes it, which has all of its columns; ``width``: of the release."""
-        dim = schema.encoding.dim
-        names = schema.source_names
         table.check_types(schema)
+        dim = schema.encoding.dim
         plain = table.entries is not None and not schema.clips
         missing = schema.missing_numbers if plain else None
         size = block_rows(max(dim, width), memory)
-        return cls(table, names, size, dim, schema.encode, schema.later, missing, width)
+        return cls(table, schema.source_names, size, dim, schema.encode, schema.later, missing, width)
 
-    def encoded_by(self, encode: Callable[[pa.RecordBatch], Floats]) -> "Blocks":
+    @classmethod
+    def read_by(
+        cls, reader: CodeReader, table: Readable, schema: Schema, *, width: int = 1, memory: int = MEMORY
+    ) -> "Blocks":
+        """Blocks of a table as a reader of codes gives them, sized for as many codes as each row has."""
+        table.check_types(schema)
+        size = block_rows(max(reader.dim, width), memory)
+        return cls(table, schema.source_names, size, reader.dim, reader.read, width=width, dtype=np.int32)
+
+    def encoded_by(self, encode: Callable[[pa.RecordBatch], NDArray[Any]]) -> "Blocks":
         """These blocks, encoded by another function, which sees every batch whole."""
         return replace(self, encode=encode, later=None)
 
@@ -182,9 +207,9 @@ class Blocks:
         made.data[nothing] = self.missing[made.indices[nothing]]
         return made
 
-    def empty(self) -> Floats:
-        """A block without rows."""
-        return np.empty((self.dim, 0))
+    def empty(self) -> NDArray[Any]:
+        """A block without rows, of the type of the others."""
+        return np.empty((self.dim, 0), self.dtype)
 
 
 # ---- threads ---------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pyarrow import types
 
 from sfumato.errors import SchemaError
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Bools, Floats
 from sfumato.tables import dates
 from sfumato.tables.columns import Category, DataColumn, Date, Ordinal, Real
 
@@ -134,25 +134,22 @@ def _stored(array: Any) -> Any:
     """Cells without what Arrow puts around them: an extension, lengths of runs. Those of no known type are texts."""
     if isinstance(array, pa.ExtensionArray):
         return _stored(array.storage) if array.type.extension_name in _KNOWN_EXTENSIONS else as_texts(_objects(array))
-    return compute().run_end_decode(array) if types.is_run_end_encoded(array.type) else array
+    if not types.is_run_end_encoded(array.type):
+        return array
+    words = _wide(array.values)
+    kind, runs = pa.run_end_encoded(array.type.run_end_type, words.type), [array.run_ends, words]
+    return compute().run_end_decode(type(array).from_buffers(kind, len(array), [None], 0, array.offset, runs))
 
 
 def decoded(array: Any) -> Any:
-    """Cells without a dictionary, in the Arrow type that they are stored in."""
+    """Cells without a dictionary, texts with offsets of 64 bits: however many there are, no cell is one too many."""
     array = _stored(array)
-    if not types.is_dictionary(array.type):
-        return array
-    words = array.dictionary
-    if types.is_string_view(words.type) or types.is_binary_view(words.type):  # pyarrow cannot take from these
-        words = words.cast(pa.large_binary())
-    return words.take(array.indices)
+    return _wide(array.dictionary).take(array.indices) if types.is_dictionary(array.type) else _wide(array)
 
 
-def filtered(array: Any, kept: Any) -> Any:
-    """The cells of a column where ``kept`` is true."""
-    if types.is_string_view(array.type) or types.is_binary_view(array.type):  # pyarrow cannot filter these
-        array = array.cast(pa.large_binary())
-    return array.filter(kept)
+def _wide(array: Any) -> Any:
+    known = types.is_string(array.type) or types.is_large_string(array.type)  # views may not be UTF-8
+    return array.cast(pa.large_string() if known else pa.large_binary()) if is_text(array.type) else array
 
 
 def as_text(array: Any) -> Any:
@@ -275,7 +272,7 @@ def _flag_from_numbers(array: Any, column: DataColumn) -> Floats:
 
 def _category_from_numbers(array: Any, column: DataColumn) -> Floats:
     numbers = _real_from_numbers(array, column).astype(float) + 0.0  # -0.0 is 0
-    return _look_up(pa.array(numbers, from_pandas=True), _numbers(column), pa.float64(), -1.0)
+    return _look_up(pa.array(numbers, from_pandas=True), _listed_numbers(column), -1.0)
 
 
 def _real_from_text(text: Any, _: DataColumn) -> Floats:
@@ -300,29 +297,27 @@ def _only_numbers(text: Any) -> Any:
 
 
 def _flag_from_text(text: Any, column: DataColumn) -> Floats:
-    found = _look_up(compute().ascii_lower(compute().ascii_trim_whitespace(text)), _TRUTHS, text.type, math.nan)
-    return _by_number(found, np.isnan(found), text, {0.0: 0, 1.0: 1}, column)
+    truths = _listed(_TRUTHS, text.type)
+    found = _look_up(compute().ascii_lower(compute().ascii_trim_whitespace(text)), truths, math.nan)
+    return _by_number(found, np.isnan(found), text, _listed({0.0: 0, 1.0: 1}, pa.float64()), column)
 
 
 def _category_from_text(text: Any, column: DataColumn) -> Floats:
-    assert isinstance(column, Category | Ordinal)
-    found = _look_up(text, {str(value): code for code, value in enumerate(column.values)}, text.type, -1.0)
-    exact = {number: code for number, code in _numbers(column).items() if not _EXACT <= abs(number) < math.inf}
-    return _by_number(found, found < 0, text, exact, column) if exact else found
+    found, exact = _look_up(text, _listed_texts(column), -1.0), _listed_numbers(column, _EXACT)
+    return _by_number(found, found < 0, text, exact, column) if len(exact.values) else found
 
 
-def _by_number(
-    found: Floats, unknown: NDArray[np.bool_], text: Any, codes: dict[float, int], column: DataColumn
-) -> Floats:
+def _by_number(found: Floats, unknown: Bools, text: Any, exact: "_Listed", column: DataColumn) -> Floats:
     """Codes found for text cells and, where a text is not listed as such, the code of the number that it writes."""
     if unknown.any():
         numbers = _real_from_text(text.filter(pa.array(unknown)), column) + 0.0  # -0.0 is 0
-        listed = _look_up(pa.array(numbers, from_pandas=True), codes, pa.float64(), math.nan)
+        listed = _look_up(pa.array(numbers, from_pandas=True), exact, math.nan)
         found[unknown] = np.where(np.isnan(listed), found[unknown], listed)
     return found
 
 
-def _numbers(column: DataColumn) -> dict[float, int]:
+@functools.lru_cache(maxsize=256)
+def _numbers(column: DataColumn) -> Mapping[float, int]:
     """The listed values of a category that cells may write as numbers; refuses two that are the same number."""
     assert isinstance(column, Category | Ordinal)
     found: dict[float, int] = {}
@@ -351,10 +346,32 @@ def number_of(text: str) -> float | None:
     return number + 0.0 if not math.isnan(number) and (whole or repr(number) == text) else None
 
 
-def _look_up(array: Any, codes: Mapping[Any, int], kind: pa.DataType, other: float) -> Floats:
+class _Listed(NamedTuple):
+    """Listed values that cells are looked up among, in an array of Arrow, and the code of each."""
+
+    values: Any
+    codes: Floats
+
+
+def _listed(codes: Mapping[Any, int], kind: pa.DataType) -> _Listed:
+    return _Listed(pa.array(list(codes), kind), np.array(list(codes.values()), float))
+
+
+@functools.lru_cache(maxsize=256)
+def _listed_texts(column: Any) -> _Listed:
+    return _listed({str(value): code for code, value in enumerate(column.values)}, pa.large_string())
+
+
+@functools.lru_cache(maxsize=256)
+def _listed_numbers(column: DataColumn, most: float = math.inf) -> _Listed:
+    """The listed values that cells may write as numbers, those from ``most`` up left out unless infinite."""
+    return _listed({n: code for n, code in _numbers(column).items() if not most <= abs(n) < math.inf}, pa.float64())
+
+
+def _look_up(array: Any, listed: _Listed, other: float) -> Floats:
     """The code of each cell among listed values, ``other`` where it has none, NaN where there is no cell."""
-    found = compute().index_in(array, value_set=pa.array(list(codes), kind)).fill_null(len(codes)).to_numpy()
-    looked_up: Floats = np.array([*codes.values(), other], float)[found]
+    found = compute().index_in(array, value_set=listed.values).fill_null(len(listed.values)).to_numpy()
+    looked_up: Floats = np.append(listed.codes, other)[found]
     looked_up[compute().is_null(array).to_numpy(zero_copy_only=False)] = math.nan
     return looked_up
 

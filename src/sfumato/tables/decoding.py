@@ -12,6 +12,7 @@ from sfumato.tables import dates
 from sfumato.tables.columns import Category, DataColumn, Date, Flag, Integer, Ordinal, Real, Set, Vector
 from sfumato.tables.declared import keeps_missing
 from sfumato.tables.encoding import bounds_of
+from sfumato.tables.schema import Schema
 
 
 def decoded(column: DataColumn, rows: Floats) -> pa.Array:
@@ -36,6 +37,12 @@ def as_in_table(column: DataColumn, rows: Floats) -> dict[str, pa.Array]:
     if isinstance(column, Vector) and column.columns is not None:
         return {name: pa.array(numbers) for name, numbers in zip(column.columns, rows, strict=True)}
     return {column.name: decoded(column, rows)}
+
+
+def arrow_fields(schema: Schema) -> pa.Schema:
+    """The names and Arrow types of a decoded table, column by column in the order of the schema, without its ids."""
+    empty = (as_in_table(column, np.empty((column.width, 0))) for column in schema.data_columns)
+    return pa.schema([(name, cells.type) for columns in empty for name, cells in columns.items()])
 
 
 def _number(column: Real | Integer | Flag | Ordinal | Date, cells: Floats, missing: NDArray[np.bool_]) -> pa.Array:

@@ -191,8 +191,7 @@ def bounds_of(column: DataColumn) -> tuple[float, float]:
 def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
     """Write the cells that were read into the rows of the matrix that belong to their column."""
     if isinstance(column, Category):
-        default = _code_of_missing(column)
-        codes = np.where(values >= 0, values, default).astype(np.intp)
+        codes = category_codes(values, column)
         listed = np.flatnonzero(codes >= 0)
         cells[...] = 0.0
         cells[codes[listed], listed] = 1.0
@@ -208,6 +207,11 @@ def fill(cells: Floats, values: NDArray[Any], column: DataColumn) -> None:
         nothing = np.isnan(cells[0])
         if nothing.any():
             cells[0, nothing] = missing_value(column)
+
+
+def category_codes(values: NDArray[Any], column: Category) -> NDArray[np.intp]:
+    """The place of each cell that was read among a category's encoded columns; -1: none of them."""
+    return np.where(values >= 0, values, _code_of_missing(column)).astype(np.intp)
 
 
 def _code_of_missing(column: Category) -> int:

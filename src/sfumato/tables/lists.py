@@ -149,10 +149,27 @@ def in_common(array: Any, kinds: Sequence[pa.DataType]) -> Any:
         return cells.in_common(array, kinds)
     if not is_list(array.type):
         return pa.nulls(len(array), pa.large_list(cells.in_common(pa.nulls(0), inner).type))
-    lengths, starts, values = laid_out(array)
+    return _relisted(array, lambda items: cells.in_common(cells.decoded(items), inner))
+
+
+def wide(array: Any) -> Any:
+    """Cells, lists or not, without dictionaries and with offsets of 64 bits, so that any number of them can be joined.
+
+    Guarantee: the type that comes out depends on the type alone. In 32 bits, whether 2^31 bytes or items are passed
+    depends on the cells, and one more record could make a table unreadable.
+    """
+    if not is_list(array.type):
+        return cells.decoded(array)
+    if types.is_fixed_size_list(array.type) and cells.is_number(array.type.value_type):
+        return array  # without offsets
+    return _relisted(array, wide)
+
+
+def _relisted(array: Any, changed: Callable[[Any], Any]) -> Any:
+    """Lists whose cells are changed, as many as there were."""
+    lengths, starts, inner = laid_out(array)
     ends = np.append(starts, starts[-1] + max(lengths[-1], 0) if len(array) else 0)
-    found = cells.in_common(cells.decoded(values), inner)
-    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), found, mask=pa.array(lengths < 0))
+    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), changed(inner), mask=pa.array(lengths < 0))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

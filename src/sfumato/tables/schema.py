@@ -180,7 +180,7 @@ class Schema:
         out, row = np.empty((sum(c.width for c in self.data_columns), batch.num_rows)), 0
         for column in self.data_columns:
             found = [batch.column(places[name]) for name in source_names(column)]
-            _encode(out[row : row + column.width], found, column)
+            encode_column(out[row : row + column.width], found, column)
             row += column.width
         return out
 
@@ -355,11 +355,13 @@ def check_type(kind: pa.DataType, column: DataColumn) -> None:
         cells.check(kind, column)
 
 
-def _encode(block: Floats, found: Sequence[Any], column: DataColumn) -> None:
+def encode_column(block: Floats, found: Sequence[Any], column: DataColumn) -> None:
     """Encode one column of a schema: ``found`` are the columns of the table that it is read from."""
     if isinstance(column, Vector) and column.columns is not None:
         for row, array in enumerate(found):
-            _encode(block[row : row + 1], [array], Real(column.name, column.low, column.high, missing_value(column)))
+            encode_column(
+                block[row : row + 1], [array], Real(column.name, column.low, column.high, missing_value(column))
+            )
         return
     (array,), start = found, 0
     if isinstance(column, Real) and column.width == 1 and cells.copied(array, block[0]):

@@ -275,7 +275,7 @@ class MomentStage:
         """
         if self.order == 1:
             return moved + words.laplace(moved.size, scale).reshape(moved.shape)
-        off_diagonal = math.nextafter(scale / math.sqrt(2), math.inf)
+        off_diagonal = unit_ball.off_diagonal(scale)
         above = self.entries - self.squares
         drawn = (
             words.gaussian(self.matrices * self.squares, scale).reshape(self.matrices, self.squares),

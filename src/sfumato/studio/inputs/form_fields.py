@@ -91,6 +91,21 @@ class Number(Field):
 
 
 @dataclass(frozen=True, slots=True)
+class TextLine(Field):
+    """A form field for a line of text, such as a question about a record."""
+
+    def read(self, text: str) -> str:
+        """The text itself, which must not be empty."""
+        if not text:
+            raise ParameterError("give a question")
+        return text
+
+    def plain(self) -> dict[str, Any]:
+        """The field for a template."""
+        return Field.plain(self) | {"kind": "long"}
+
+
+@dataclass(frozen=True, slots=True)
 class Choice(Field):
     """A form field for one of a list of names."""
 

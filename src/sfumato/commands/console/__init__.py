@@ -1,0 +1,1 @@
+"""What all commands share: options, and the streams that they write to."""

@@ -1,0 +1,164 @@
+"""Kinds of releases that publish something for every record, or every pair of them."""
+
+import argparse
+import dataclasses
+from typing import Any
+
+from sfumato.commands.console.options import add_guarantee, add_table, guarantee_of, schema_of, table
+from sfumato.commands.kinds.terms import BY_DELTA, KindOptions, Terms, add_dimension, add_noise, noise_of, terms_of
+from sfumato.errors import ParameterError
+
+
+def _add_sketch(parser: argparse.ArgumentParser) -> None:
+    add_table(parser)
+    add_dimension(parser, "Numbers per record (default: chosen by a plan, which is printed).")
+    parser.add_argument(
+        "--distance", type=float, metavar="DISTANCE", help="Distance to plan for (default: a typical one)."
+    )
+    parser.add_argument(
+        "--choose-dimension",
+        type=float,
+        metavar="EPSILON",
+        help="Choose the dimension from the private data, at a cost of this part of epsilon.",
+    )
+    parser.add_argument(
+        "--projection",
+        metavar="FAMILY",
+        help="Projection: identity, gaussian, rademacher, achlioptas, sparse or orthonormal (default sparse, or chosen "
+        "by the plan).",
+    )
+    add_noise(parser, "(default laplace, or chosen by the plan).")
+    parser.add_argument(
+        "--sparsity", type=int, metavar="N", help="Nonzero entries per row of a sparse projection (default 1)."
+    )
+    parser.add_argument("--seed", type=int, metavar="SEED", help="Public seed of the projection (default: random).")
+    parser.add_argument("--keep-projection", action="store_true", help="Do not publish the projection.")
+    add_guarantee(parser)
+
+
+def _sketch(options: Any) -> Terms:
+    from sfumato.mechanisms.sketch import Sketch
+
+    if options.choose_dimension is not None:
+        return _chosen(options)
+    if options.dimension is None and options.projection is None:
+        return _planned(options)
+    sketch = Sketch(
+        dimension=options.dimension,
+        projection=options.projection,
+        noise=options.noise or "laplace",
+        sparsity=options.sparsity,
+        seed=options.seed,
+        publish_projection=not options.keep_projection,
+    )
+    return terms_of(options, sketch)
+
+
+def _chosen(options: Any) -> Terms:
+    from sfumato.mechanisms.chosen_sketch import ChosenSketch
+    from sfumato.mechanisms.sketch import Sketch
+
+    if options.dimension is not None or options.sparsity is not None:
+        raise ParameterError("--choose-dimension cannot be combined with --dimension or --sparsity")
+    sketch = Sketch(
+        dimension=1,
+        projection=options.projection,
+        noise=options.noise or "laplace",
+        seed=options.seed,
+        publish_projection=not options.keep_projection,
+    )
+    return terms_of(options, ChosenSketch(choice=options.choose_dimension, sketch=sketch))
+
+
+def _planned(options: Any) -> Terms:
+    """The recipe of the sketch that a plan puts first."""
+    from sfumato.files.open_table import open_table
+    from sfumato.mechanisms.sketch import Sketch
+    from sfumato.planning.planner import plan
+
+    schema = schema_of(options)
+    rows = open_table(table(options), schema).rows
+    made = plan(schema=schema, guarantee=guarantee_of(options), rows=rows, distance=options.distance)
+    made = made.only(lambda o: isinstance(o.mechanism, Sketch) and options.noise in (None, o.noise))
+    sketch = made.mechanism
+    assert isinstance(sketch, Sketch)
+    sketch = dataclasses.replace(sketch, publish_projection=not options.keep_projection)
+    if options.seed is not None:
+        sketch = dataclasses.replace(sketch, seed=options.seed)
+    return Terms(schema, sketch, made.best.guarantee, made)
+
+
+def _add_components(parser: argparse.ArgumentParser) -> None:
+    add_table(parser)
+    add_dimension(parser, "Numbers per record.", required=True)
+    add_noise(parser, "(default laplace).")
+    parser.add_argument(
+        "--split", type=float, default=0.3, metavar="SHARE", help="Share of epsilon for the subspace (default 0.3)."
+    )
+    parser.add_argument("--keep-projection", action="store_true", help="Do not publish the subspace.")
+    add_guarantee(parser)
+
+
+def _components(options: Any) -> Terms:
+    from sfumato.mechanisms.components import Components
+
+    recipe = Components(
+        dimension=options.dimension,
+        noise=options.noise or "laplace",
+        split=options.split,
+        publish_projection=not options.keep_projection,
+    )
+    return terms_of(options, recipe)
+
+
+def _add_responses(parser: argparse.ArgumentParser) -> None:
+    add_table(parser)
+    add_guarantee(parser)
+
+
+def _responses(options: Any) -> Terms:
+    from sfumato.mechanisms.responses import RandomizedResponse
+
+    return terms_of(options, RandomizedResponse())
+
+
+def _add_distances(parser: argparse.ArgumentParser) -> None:
+    add_table(parser)
+    add_noise(parser, BY_DELTA)
+    add_guarantee(parser)
+
+
+def _distances(options: Any) -> Terms:
+    from sfumato.mechanisms.distances import NoisyDistances
+
+    return terms_of(options, NoisyDistances(noise=noise_of(options)))
+
+
+SKETCH = KindOptions(
+    "sketch",
+    "Publish every record as a few noisy numbers that preserve the distances between records.",
+    "people.csv --schema people.toml --epsilon 1 --unit attribute",
+    _add_sketch,
+    _sketch,
+)
+COMPONENTS = KindOptions(
+    "components",
+    "Publish every record as noisy coordinates along private principal components.",
+    "people.csv --schema people.toml --epsilon 4 --unit attribute --dimension 5",
+    _add_components,
+    _components,
+)
+RESPONSES = KindOptions(
+    "responses",
+    "Publish every flag and category by randomized response: the true value, or with known probability another.",
+    "people.csv --schema people.toml --epsilon 1 --unit attribute",
+    _add_responses,
+    _responses,
+)
+DISTANCES = KindOptions(
+    "distances",
+    "Publish the squared distance between every pair of records, with noise.",
+    "people.csv --schema people.toml --epsilon 1 --delta 1e-6 --unit attribute",
+    _add_distances,
+    _distances,
+)

@@ -1,0 +1,58 @@
+"""What options of a release stand for: recipe, schema and guarantee, and the options that several kinds share."""
+
+import argparse
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from sfumato.commands.console.options import guarantee_of, schema_of
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms.base import Recipe
+    from sfumato.planning.planner import Plan
+    from sfumato.privacy.guarantee import Guarantee
+    from sfumato.tables.schema import Schema
+
+NOISES = ("laplace", "gaussian")
+BY_DELTA = "(default gaussian if delta > 0, else laplace)."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """Recipe, schema and guarantee that options stand for. ``plan``: by which the mechanism was chosen, if by one."""
+
+    schema: "Schema | None"
+    mechanism: "Recipe"
+    guarantee: "Guarantee"
+    plan: "Plan | None" = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KindOptions:
+    """Options and recipe of one kind of release. ``example``: options after its name, without --out."""
+
+    name: str
+    text: str
+    example: str
+    add: Callable[[argparse.ArgumentParser], None]
+    terms: Callable[[Any], Terms]
+
+
+def terms_of(options: Any, mechanism: "Recipe") -> Terms:
+    """The recipe with the schema and the guarantee that options state."""
+    return Terms(schema_of(options), mechanism, guarantee_of(options))
+
+
+def add_dimension(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
+    """The option --dimension."""
+    parser.add_argument("--dimension", type=int, required=required, metavar="N", help=text)
+
+
+def add_noise(parser: argparse.ArgumentParser, default: str, choices: tuple[str, ...] = NOISES) -> None:
+    """The option --noise."""
+    parser.add_argument("--noise", choices=choices, help=f"Noise distribution {default}")
+
+
+def noise_of(options: Any) -> Literal["laplace", "gaussian"]:
+    """The noise of a recipe: the one that the options name, or else the one that the guarantee allows."""
+    return options.noise or ("gaussian" if options.delta > 0 else "laplace")

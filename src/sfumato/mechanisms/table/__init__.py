@@ -1,0 +1,1 @@
+"""Synthetic tables in the owner's own columns, from noisy counts."""

@@ -1,0 +1,1 @@
+"""What comes into the studio: files of the data folder, and fields of forms."""

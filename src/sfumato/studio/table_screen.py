@@ -1,0 +1,136 @@
+"""The Explore screen of a synthetic table: rows, questions, columns; and the real table beside it, for its owner.
+
+Answers are post-processing of the release and cost no privacy. ``beside`` reads the real table: its page is NOT
+PRIVATE, is marked so, and is stored nowhere.
+"""
+
+import contextlib
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sfumato.comparing.judgement import NOT_PRIVATE
+from sfumato.comparing.quality import compared_column, partition_of, real_batches, table_release
+from sfumato.comparing.quality_page import column_figure
+from sfumato.comparing.tally import fine_counts
+from sfumato.errors import ParameterError
+from sfumato.marginals.parts import MOST_PARTS, parts_of, title
+from sfumato.queries.parser import parse
+from sfumato.releases.release import load
+from sfumato.releases.table import TableRelease
+from sfumato.report.numbers import number, percent
+from sfumato.report.table_scenes import column_counts, column_picture
+from sfumato.studio.inputs.form_fields import Choice, TextLine, Whole
+from sfumato.studio.pages import page, reading
+from sfumato.studio.replies import (
+    LEVEL,
+    SHARE,
+    Question,
+    Reply,
+    Values,
+    bar,
+    between,
+    cell_in_words,
+    interval_names,
+    level_in,
+)
+from sfumato.studio.shared_state import Studio
+from sfumato.tables.columns import Category, Flag
+
+FIRST = "rows"  # the question that is answered before any is asked
+MOST_ROWS, _SHOWN, _WIDE, _MOST_COLUMNS, _MOST_SHARES = 200, 20, 24, 200, 40
+_HOW = "such as age > 40 and sex = 'Female'; columns and values are those of the schema"
+
+
+def routes(studio: Studio) -> list[Route]:
+    """The routes of the Explore screen that only a synthetic table has."""
+    return [reading(studio, "/explore/{name}/beside", beside)]
+
+
+def questions(release: TableRelease) -> list[Question]:
+    """The questions that the Explore screen offers for a synthetic table."""
+    titles = tuple(title(variable) for variable in partition_of(release).variables)
+    rows = Whole("rows", "How many", str(_SHOWN), low=1, high=MOST_ROWS)
+    asked = TextLine("query", "Question about one record", _example(release), _HOW)
+    column = Choice("column", "Column", titles[0], "", titles)
+    chance = "For which share of all records it holds, by the model."
+    return [
+        Question(FIRST, "Synthetic rows", "The first rows of the release. No row is a person.", (rows,), _rows),
+        Question("probability", "Probability", chance, (asked,), _chance),
+        Question("count", "Count", "How many records it holds for, from noisy counts.", (asked, LEVEL), _count),
+        Question("column", "Column", "One column of the synthetic rows, beside its noisy counts.", (column,), _column),
+    ]
+
+
+def _example(release: TableRelease) -> str:
+    """A question that fits the schema of a synthetic table: about a flag or a level, if there is one."""
+    for column in release.schema.data_columns:
+        if isinstance(column, Flag | Category):
+            value = "" if isinstance(column, Flag) else f' = "{column.values[0]}"'
+            text = f"`{column.name}`{value}" if not column.name.isidentifier() else f"{column.name}{value}"
+            with contextlib.suppress(ParameterError):
+                parse(text, release.schema)
+                return text
+    return "true"
+
+
+def _rows(release: TableRelease, values: Values) -> Reply:
+    table = release.table().slice(0, values["rows"])
+    names = table.column_names[:_WIDE]
+    cells = zip(*(table.column(i).to_pylist() for i in range(len(names))), strict=True)
+    rows = tuple(tuple(map(cell_in_words, row)) for row in cells)
+    more = "" if table.num_columns <= _WIDE else f" The first {_WIDE} of {table.num_columns} columns are shown."
+    told = f"{len(rows)} of {release.rows:,} synthetic rows."
+    note = f"Rows have no error bars. release.to_pandas() has all of them, release.sample(n) draws more.{more}"
+    return Reply(told, tuple(names), rows, note=note, named=False)
+
+
+def _chance(release: TableRelease, values: Values) -> Reply:
+    found = release.probability(values["query"])
+    every = round(release.records)
+    told = f"By the model it holds for {percent(found)} of all records, about {number(round(found * every))} of them."
+    note = "The model has no error bars: it errs by noise, by pairs that it leaves out and by bins. A count has them."
+    return Reply(told, ("", SHARE), (("records that it holds for", found),), note=note)
+
+
+def _count(release: TableRelease, values: Values) -> Reply:
+    found = release.count(values["query"])
+    row = bar("records", found, level_in(values))
+    told = f"It holds for about {number(row[1])} records; {between(row, values)}."
+    return Reply(told, ("", *interval_names(values)), (row,), found)
+
+
+def _column(release: TableRelease, values: Values) -> Reply:
+    place = [title(variable) for variable in partition_of(release).variables].index(values["column"])
+    picture = column_picture(release, place)
+    rows = tuple(zip(picture.names, map(float, picture.series[0].shares), strict=True))
+    told = (
+        f"{picture.title} in {release.rows:,} synthetic rows{', beside its noisy counts' * (len(picture.series) > 1)}."
+    )
+    note = f"Synthetic rows have no error bars. Bars of noisy counts have 95% intervals of the noise. {picture.cut_off}"
+    return Reply(told, ("", SHARE), rows[:_MOST_SHARES], note=note.strip(), picture=picture.drawn("column-picture"))
+
+
+# ---- beside the real table ------------------------------------------------------------------------------------------
+
+
+def beside(studio: Studio, request: Request) -> Response:
+    """The real table of the data folder beside the synthetic one, column by column. NOT PRIVATE; stored nowhere."""
+    name, data = request.path_params["name"], request.query_params.get("data", "")
+    release = table_release(load(studio.folder.release(name)))
+    figures = _figures(release, studio, data)
+    facts = {"name": name, "data": data, "warning": NOT_PRIVATE, "figures": figures}
+    return page(studio, "beside.html", here="explore", **facts)
+
+
+def _figures(release: TableRelease, studio: Studio, data: str) -> list[object]:
+    """Pictures of the columns of a real and a synthetic table for the Explore screen; the farthest apart come first."""
+    partition, synthetic = column_counts(release)
+    if len(partition.variables) > _MOST_COLUMNS:
+        raise ParameterError(f"more than {_MOST_COLUMNS} columns: use sfumato compare on the command line")
+    real = fine_counts(partition, real_batches(studio.folder.table(data), release.schema))
+    both = zip(partition.variables, real, synthetic, strict=True)
+    columns = [compared_column(v, parts_of(v, MOST_PARTS), one, two) for v, one, two in both]
+    columns.sort(key=lambda column: -column.distance)
+    return [column_figure(column, f"column{i}") for i, column in enumerate(columns)]
