@@ -192,10 +192,10 @@ def crowds(one, two):
 GROUP = {"delta": 0.01, "group": 400}  # so that two crowds of 400 records are neighbours
 
 
-def test_scores_without_noise_are_caught(monkeypatch):
+def test_choices_without_noise_are_caught(monkeypatch):
     pair, recipe = crowds((400, 0), (400, 400)), Table(method="pairs", rounds=1)
     assert faults(pair, recipe, GROUP, CROWD, epsilon=2e4) == ""
-    monkeypatch.setattr(Meter, "scored", lambda _self, scores, _scale, *_where: scores)
+    monkeypatch.setattr(Meter, "choose", lambda _self, scores, _scale, *_where: int(np.argmax(scores)))
     assert "depends on the data" in faults(pair, recipe, GROUP, CROWD, epsilon=2e4)
 
 

@@ -6,7 +6,7 @@ pairs while they gain and the junction tree stays below its limit of cells.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,19 +135,10 @@ def triples(pairs: Sequence[Clique], sizes: Sequence[int], most_cells: float) ->
     return sorted(t for t in found if math.prod(sizes[i] for i in t) <= most_cells)
 
 
-def best(
-    sizes: Sequence[int],
-    ranked: Sequence[Clique],
-    held: Sequence[Clique],
-    limit: float,
-    most: int,
-    enough: Callable[[Clique], bool],
-) -> list[Clique]:
-    """Tables to add to those of a model, the best first, while they are good enough and the junction tree fits."""
+def best(sizes: Sequence[int], ranked: Sequence[Clique], held: Sequence[Clique], limit: float) -> list[Clique]:
+    """Tables to add to those of a model, the best first, as far as the junction tree fits."""
     taken: list[Clique] = []
     for columns in ranked:
-        if not enough(columns) or len(taken) >= most:
-            break
         if any(set(columns) <= set(other) for other in taken):
             continue
         if cells(sizes, [*held, *taken, columns]) <= limit:

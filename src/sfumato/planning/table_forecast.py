@@ -165,18 +165,23 @@ def _sampled_pairs(count: int) -> list[tuple[int, int]]:
 def _pair_noise(
     scales: TableScales, choice: MethodChoice, bins: Sequence[float], label: int | None
 ) -> tuple[dict[str, float], dict[tuple[int, int], float]]:
-    """Deviations of noise: the median by kinds of tables, and of each pair where all of them are measured."""
+    """Deviations of noise: the median by kinds of tables, and of each pair, but in a tree.
+
+    Rounds choose as many tables as there are variables. A pair gets the noise that it would have if it were chosen.
+    """
     shares, every = choice.shares, list(itertools.combinations(range(len(bins)), 2))
     beside = [pair for pair in every if label in pair] if shares.label_pairs > 0 else []
     others = [pair for pair in every if label not in pair] if beside else every
     typical: dict[str, float] = {}
     found: dict[tuple[int, int], float] = {}
-    for name, pairs, share in (("pair", others, shares.pairs), ("label pair", beside, shares.label_pairs)):
+    chosen = shares.rounds[0][1] * len(others) / len(bins) if shares.rounds and choice.method == "pairs" else 0.0
+    groups = ("pair", others, shares.pairs), ("chosen", others, chosen), ("label pair", beside, shares.label_pairs)
+    for name, pairs, share in groups:
         if pairs and share > 0:
             noise = [scales.deviation(s) for s in scales.tables([bins[i] * bins[j] for i, j in pairs], share)]
             typical[name] = float(np.median(noise))
             found |= dict(zip(pairs, noise, strict=True)) if choice.method != "tree" else {}
-    if shares.rounds and every:
+    if shares.rounds and every and choice.method == "tree":
         typical["chosen"] = scales.deviation(scales.alike(len(bins), shares.rounds[0][1]))
     return typical, found
 

@@ -122,8 +122,8 @@ class TablePlan:
 
 
 _METHODS = {
-    "pairs": "all pairs of columns are measured",
-    "tree": "pairs of a tree of columns are measured, chosen by noisy scores: all pairs are too many",
+    "pairs": "pairs and triples of columns are measured, chosen privately in rounds",
+    "tree": "pairs of a tree of columns are measured, chosen privately",
     "copula": "ranks of smooth numbers",
 }
 _KINDS = {

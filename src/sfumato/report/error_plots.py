@@ -282,7 +282,7 @@ def table_deviation(noise: str, scale: float) -> float:
 def _stage_words(facts: TableFacts, stage: str, share: float) -> str:
     """One stage of a synthetic table in words: what was measured, for which share, and with how much noise."""
     kind, _, turn = stage.partition(" ")
-    known = {"scores": f"round {turn}, scores of how far the model is off", "round": f"round {turn}, chosen tables"}
+    known = {"choices": f"round {turn}, choices by how far the model is off", "round": f"round {turn}, chosen tables"}
     what = _STAGES.get(stage) or known.get(kind, stage)
     mine = [table["scale"] for table in facts["tables"] if table["stage"] == stage]
     if not mine:

@@ -33,7 +33,7 @@ def test_more_records_never_turn_pairs_into_a_tree():
 def test_the_choice_is_said_in_one_sentence():
     said = methods.chosen(Table(), 500, SCALES, 50_000.0).reason
     assert said == (
-        "500 variables and about 50,000 records: noise on all pairs would drown them, so a tree of pairs was measured"
+        "500 variables and about 50,000 records: they are too few for many tables, so a tree of pairs was measured"
     )
     assert "1 variable and" in methods.chosen(Table(), 1, SCALES, 7.0).reason
     assert methods.chosen(Table(method="pairs"), 500, SCALES, 50.0).reason == "method='pairs' was asked for"

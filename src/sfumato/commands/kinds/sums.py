@@ -36,7 +36,7 @@ def _add_synthetic_table(parser: argparse.ArgumentParser) -> None:
         "--method",
         choices=("auto", "pairs", "tree", "copula"),
         default="auto",
-        help="Measure all pairs of columns, a tree of them, or their correlations (default auto: pairs or tree, by the "
+        help="Measure pairs of columns, a tree of them, or their correlations (default auto: pairs or tree, by the "
         "number of columns and records).",
     )
     add_noise(parser, BY_DELTA)

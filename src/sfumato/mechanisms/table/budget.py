@@ -89,9 +89,9 @@ class Shares:
     """Parts of the budget, which add up to 1: of mu^2 with Gaussian noise, of epsilon with Laplace noise.
 
     one_ways    : tables of single variables, over fine cells.
-    pairs       : tables of all pairs but those with the label.
-    label_pairs : those.
-    rounds      : for each further round, scores and the tables that they choose.
+    pairs       : tables of all pairs but those with the label, where no rounds choose.
+    label_pairs : pairs with the label.
+    rounds      : for each round, choices and the tables that they choose.
     moment      : the second moment of scores, where that stands for pairs.
     """
 
@@ -112,8 +112,8 @@ class Shares:
         """The share of each stage by its name; those that get nothing are left out."""
         named = {"one-way": self.one_ways, "pair": self.pairs, "label pair": self.label_pairs}
         named["moment"] = self.moment
-        for number, (scores, tables) in enumerate(self.rounds, start=1):
-            named |= {f"scores {number}": scores, f"round {number}": tables}
+        for number, (choices, tables) in enumerate(self.rounds, start=1):
+            named |= {f"choices {number}": choices, f"round {number}": tables}
         return {stage: share for stage, share in named.items() if share > 0}
 
 

@@ -1,4 +1,4 @@
-"""What a synthetic table measures: all pairs of variables, a tree of them, or correlations; and shares of the budget.
+"""What a synthetic table measures: pairs of variables, a tree of them, or correlations; and shares of the budget.
 
 Guarantee: ``chosen`` is a function of public facts: recipe, schema, noise, and the number of records, which is public
 where records are replaced and comes from noisy one-way tables otherwise. The one-way tables have the same share of the
@@ -12,9 +12,9 @@ from sfumato.mechanisms.table.budget import Shares, TableScales
 
 Way = Literal["pairs", "tree", "copula"]
 
-_DROWNED = 25.0  # records over the deviation of a pair's noise: below, a tree of pairs is measured
-_MANY = 100  # variables from which on all pairs take too long to model, and their noise is large
-_FEW = 10  # variables up to which all pairs are few
+_DROWNED = 38.0  # records over the deviation of a pair's noise: below, a tree of pairs is measured
+_MANY = 100  # variables from which on all pairs take too long to compare with a model
+_FEW = 10  # variables up to which pairs are few
 _TREE_SCORES = 0.15  # of what one-way tables leave: choices of a tree's pairs
 _TREE_ONES = 0.3  # of the same: one-way tables again, over bins, which few pairs say little of
 _COPULA_LABEL = 0.15  # pairs with the label, which give categories an order
@@ -35,7 +35,7 @@ class Asked(Protocol):
 
     @property
     def rounds(self) -> int:
-        """How many rounds of scores and chosen tables there are."""
+        """How many rounds of choices and chosen tables there are."""
         ...
 
     @property
@@ -97,15 +97,16 @@ def chosen(recipe: Asked, variables: int, scales: TableScales, records: float) -
         return MethodChoice(recipe.method, shares(recipe, recipe.method, variables), asked)
     many = f"{variables:,} variable{'s' if variables > 1 else ''} and about {records:,.0f} records"
     if variables > _FEW and records < _DROWNED * pair_noise(recipe, variables, scales):
-        why = "noise on all pairs would drown them, so a tree of pairs was measured"
+        why = "they are too few for many tables, so a tree of pairs was measured"
         return MethodChoice("tree", shares(recipe, "tree", variables), f"{many}: {why}")
     if variables > _MANY:
-        why = "all pairs are too many for one model, so a tree of pairs was measured"
+        why = "too many for one model of pairs, so a tree of pairs was measured"
         return MethodChoice("tree", shares(recipe, "tree", variables), f"{many}: {why}")
-    return MethodChoice("pairs", shares(recipe, "pairs", variables), f"{many}: all pairs of variables were measured")
+    why = "pairs and triples were chosen in rounds" if recipe.rounds else "all pairs of variables were measured"
+    return MethodChoice("pairs", shares(recipe, "pairs", variables), f"{many}: {why}")
 
 
 def pair_noise(recipe: Asked, variables: int, scales: TableScales) -> float:
     """The deviation of the noise that a count of one pair would have if all pairs were measured."""
     pairs = variables * (variables - 1) // 2
-    return scales.deviation(scales.alike(pairs, shares(recipe, "pairs", variables).pairs)) if pairs else 0.0
+    return scales.deviation(scales.alike(pairs, 1 - recipe.shares.one_ways)) if pairs else 0.0

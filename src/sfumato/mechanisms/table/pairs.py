@@ -1,4 +1,4 @@
-"""Stages 2 and 3 of a synthetic table: all pairs of variables over bins at once, and the model of those that matter."""
+"""Stages 2 and 3 of a synthetic table: pairs of variables over bins at once, and the model of those that matter."""
 
 from sfumato.marginals import structure
 from sfumato.marginals.fitting import FittedTree
@@ -9,14 +9,14 @@ from sfumato.mechanisms.table.state import ITERATIONS, State, fitted_to, measure
 
 
 def measure_pairs(state: State) -> None:
-    """Stage 2: all pairs of variables over bins."""
+    """Stage 2: pairs with the label and, where no rounds choose among them, all others."""
     shares, count, label = state.shares, len(state.bins), state.label
-    cliques: list[Clique] = [(i, j) for j in range(count) for i in range(j)]
-    with_label = [pair for pair in cliques if label in pair and shares.label_pairs > 0]
-    others = [pair for pair in cliques if pair not in set(with_label)]
-    exact = dict(zip(cliques, counting.count(state.rows, state.sizes, state.reader, cliques), strict=True))
+    every: list[Clique] = [(i, j) for j in range(count) for i in range(j)]
+    with_label = [pair for pair in every if label in pair and shares.label_pairs > 0]
+    others = sorted(set(every) - set(with_label)) if shares.pairs > 0 else []
     for stage, group, share in (("pair", others, shares.pairs), ("label pair", with_label, shares.label_pairs)):
-        measure(state, stage, {pair: exact[pair] for pair in group}, share)
+        exact = counting.count(state.rows, state.sizes, state.reader, group) if group else []
+        measure(state, stage, dict(zip(group, exact, strict=True)), share)
 
 
 def first_model(state: State) -> tuple[FittedTree, list[Clique]]:

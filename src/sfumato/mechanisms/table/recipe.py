@@ -1,9 +1,9 @@
 """Synthetic tables in the owner's own columns: noisy counts of cells, a model that fits them, and rows drawn from it.
 
 1. One-way tables of all variables over fine cells, which the schema gives. Bins of fine cells follow from them.
-2. All pairs of variables over bins at once; pairs with a label get a share of their own.
-3. Which pairs the model needs follows from these noisy tables.
-4. Optionally rounds: scores of pairs and triples, how far the model is off, and tables chosen by them.
+2. Pairs with a label, over bins at once; they get a share of their own. Without rounds, all other pairs too.
+3. Which of these pairs the model needs follows from their noisy tables.
+4. Rounds: pairs and triples are chosen privately, by how far the model is off, and their tables are measured.
 5. The model: the distribution on a junction tree that fits all noisy tables best (Private-PGM, McKenna, Sheldon and
    Miklau 2019); rows are drawn from it, and values from the fine cells of their bins.
 
@@ -19,7 +19,6 @@ the table can be read to its end, which a CSV row of more than 8 MiB, or of too 
 (``pipeline.charging``).
 """
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
@@ -39,9 +38,9 @@ from sfumato.tables.blocks import CodeReader, Rows
 from sfumato.tables.schema import Schema
 
 Method = Literal["auto", "pairs", "tree", "copula"]
-_ONE_WAYS = {True: 0.12, False: 0.14}  # with rounds, and without
-_ROUND = (0.03, 0.22)  # scores, and the tables they choose
-LABEL_SHARE = 0.37  # of what pairs get
+_ONE_WAYS = 0.14
+_CHOICES = 0.07  # of what a round gets
+LABEL_SHARE = 0.16  # of what one-way tables leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +49,14 @@ class Table(Recipe):
 
     label       : a column that models will predict: its pairs get a share of the budget of their own.
     rows        : how many rows to draw; left out, as many as there are records (with noise where that is protected).
-    method      : ``pairs`` measures all pairs of columns; ``tree`` those of a label and of a tree found by private
-                  choices, for many columns or few records. ``auto`` chooses one of the two by public facts.
-                  ``copula`` measures one correlation for each pair of columns instead of its table: an option for many
-                  smooth numbers, whose relations are monotone. Other relations are lost, so categories and what
-                  models learn of them come out worse than with ``pairs``.
+    method      : ``pairs`` measures pairs with the label, and pairs and triples that rounds choose; ``tree`` those with
+                  the label and those of a tree found by private choices, for many columns or few records. ``auto``
+                  chooses one of the two by public facts. ``copula`` measures one correlation for each pair of columns
+                  instead of its table: an option for many smooth numbers, whose relations are monotone. Other
+                  relations are lost, so categories and what models learn of them come out worse than with ``pairs``.
     noise       : left out, Gaussian where delta > 0, else Laplace.
-    rounds      : of scores and chosen tables, after all pairs.
-    label_share : of the budget of pairs, for those with the label.
+    rounds      : of private choices and chosen tables; 0 measures all pairs at once, in one further pass over the data.
+    label_share : of what one-way tables leave of the budget, for pairs with the label.
     forbid      : what no record can be, publicly: questions such as ``age < 15 and income > 0``, each over one to three
                   columns. No row that is drawn breaks them. State what you know, not what you see in the data.
     cells       : of the model, at most: more take longer.
@@ -68,7 +67,7 @@ class Table(Recipe):
     _: KW_ONLY
     method: Method = "auto"
     noise: Noise | None = None
-    rounds: int = 2
+    rounds: int = 4
     label_share: float = LABEL_SHARE
     forbid: tuple[str, ...] = ()
     cells: int = 300_000
@@ -80,7 +79,7 @@ class Table(Recipe):
         check.one_of(("auto", "pairs", "tree", "copula"), method=self.method)
         check.one_of(("laplace", "gaussian"), noise=self.noise or "gaussian")
         check.whole(0, rounds=self.rounds)
-        check.between(0, 3, rounds=self.rounds)
+        check.between(0, 6, rounds=self.rounds)
         check.whole(100, cells=self.cells)
         check.between(0, 0.9, label_share=self.label_share)
         if isinstance(self.forbid, str):
@@ -107,10 +106,12 @@ class Table(Recipe):
     @property
     def shares(self) -> Shares:
         """How the budget is shared out over the stages."""
-        first = _ONE_WAYS[self.rounds > 0]
-        pairs = 1 - first - self.rounds * math.fsum(_ROUND)
-        label = self.label_share * pairs if self.label is not None else 0.0
-        return Shares(first, pairs - label, label, (_ROUND,) * self.rounds)
+        label = (self.label_share if self.label is not None else 0.0) * (1 - _ONE_WAYS)
+        left = 1 - _ONE_WAYS - label
+        if not self.rounds:
+            return Shares(_ONE_WAYS, left, label)
+        one = left / self.rounds
+        return Shares(_ONE_WAYS, 0.0, label, ((_CHOICES * one, one - _CHOICES * one),) * self.rounds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

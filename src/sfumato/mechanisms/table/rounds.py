@@ -1,4 +1,10 @@
-"""Stage 4 of a synthetic table: scores of how far the model is off, and the tables that they choose."""
+"""Rounds of a synthetic table: pairs and triples are chosen privately where the model is furthest off, and measured.
+
+The score of a pair or triple is the l1 distance of its table from the model's, in whole numbers, less the noise that
+its table would have. The exponential mechanism takes one after the other, until it takes none, whose score is 0. A
+choice costs the same however many candidates there are, where noise on all scores would grow with the root of their
+number.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,37 +17,67 @@ from sfumato.marginals.junction_tree import Clique
 from sfumato.marginals.sampling import sample
 from sfumato.mechanisms.table import counting
 from sfumato.mechanisms.table.state import ITERATIONS, State, fitted_to, measure
+from sfumato.numerics.types import Integers
 
 _TRIPLES = 600  # that are scored, at most
 _DRAWN = 100_000  # rows that scores compare the data with, at least; ten times as many at most
+_PER_VARIABLE = 1.0  # tables that a round chooses, at most
+_ABSOLUTE = 0.8  # the mean absolute value of a normal number of deviation 1, about
 
 
 def one_round(
     state: State, number: int, shares: tuple[float, float], fitted: FittedTree, cliques: list[Clique]
 ) -> tuple[FittedTree, list[Clique]]:
-    """Stage 4: scores of pairs and triples, how far the model is off; those that gain most are measured."""
+    """Pairs and triples are chosen privately by how far the model is off, measured, and added to the model."""
     count, rounds = len(state.bins), len(state.shares.rounds)
     typical = state.deviation(state.scales.alike(count, shares[1]))
-    candidates = _candidates(state, cliques, state.records / (0.8 * typical))
-    exact = counting.count(state.rows, state.sizes, state.reader, candidates)
-    rows = min(max(round(state.records), _DRAWN), 10 * _DRAWN)
-    drawn = sample(fitted.tree, fitted.beliefs, rows, state.rng)
-    flat = counting.tables(list(drawn), state.sizes, candidates)
-    model = counting.split(np.rint(flat * (state.records / drawn.shape[1])).astype(np.int64), state.sizes, candidates)
-    distances = np.array([np.abs(a - b).sum() for a, b in zip(exact, model, strict=True)], np.int64)
-    scale = state.scales.scores(len(candidates), shares[0])
-    scores = state.meter.scored(distances, scale, "scores", number)
-    cost = {c: 0.8 * typical * math.prod(state.sizes[i] for i in c) for c in candidates}
-    net = {c: float(score) - cost[c] for c, score in zip(candidates, scores, strict=True)}
+    candidates = _candidates(state, cliques, state.records / (_ABSOLUTE * typical))
+    exact = dict(zip(candidates, counting.count(state.rows, state.sizes, state.reader, candidates), strict=True))
+    scores = _scores(state, exact, fitted, _ABSOLUTE * typical)
+    ranked, left = _ranked(state, number, candidates, scores, shares[0])
     limit = state.prepared.recipe.cells * (number + 2) / (1 + rounds)
-    ranked, enough = sorted(net, key=lambda c: (-net[c], c)), 0.5 * state.deviation(scale)
-    new = structure.best(state.sizes, ranked, cliques, limit, count, lambda c: net[c] > enough)
-    counts = dict(zip(candidates, exact, strict=True))
-    new = new or [c for c in cliques if c in counts][:count]  # what is in the model already, a second time
-    measure(state, f"round {number + 1}", {c: counts[c] for c in new}, shares[1])
+    new = structure.best(state.sizes, ranked, cliques, limit)
+    tables = {clique: exact[clique] for clique in new} or _again(state, cliques, exact)
+    measure(state, f"round {number + 1}", tables, shares[1] + left)
     cliques = [*cliques, *new]
     last = number == rounds - 1
     return fitted_to(state, cliques, ITERATIONS * 3 // 2 if last else ITERATIONS, fitted), cliques
+
+
+def _again(state: State, cliques: Sequence[Clique], exact: dict[Clique, Integers]) -> dict[Clique, Integers]:
+    """What to measure where nothing was chosen: tables of the model a second time, or else single variables."""
+    count = len(state.bins)
+    held = {clique: exact[clique] for clique in dict.fromkeys(cliques) if clique in exact}
+    if held:
+        return dict(list(held.items())[:count])
+    ones: list[Clique] = [(place,) for place in range(count)]
+    return dict(zip(ones, counting.count(state.rows, state.sizes, state.reader, ones), strict=True))
+
+
+def _scores(state: State, exact: dict[Clique, Integers], fitted: FittedTree, noise: float) -> Integers:
+    """How far the model is off, in l1, less the noise that a table would have; in whole numbers."""
+    rows = min(max(round(state.records), _DRAWN), 10 * _DRAWN)
+    drawn = sample(fitted.tree, fitted.beliefs, rows, state.rng)
+    flat = counting.tables(list(drawn), state.sizes, list(exact))
+    scaled = np.rint(flat * (state.records / drawn.shape[1])).astype(np.int64)
+    model = counting.split(scaled, state.sizes, list(exact))
+    found = [np.abs(a - b).sum() - round(noise * a.size) for a, b in zip(exact.values(), model, strict=True)]
+    return np.array(found, np.int64)
+
+
+def _ranked(
+    state: State, number: int, candidates: Sequence[Clique], scores: Integers, share: float
+) -> tuple[list[Clique], float]:
+    """Candidates by private choices, the first taken first, until none is taken; and what share is left."""
+    count = min(math.ceil(_PER_VARIABLE * len(state.bins)), len(candidates))
+    scale, open_ = state.scales.choices(count, share), list(range(len(candidates)))
+    ranked: list[Clique] = []
+    for step in range(count):
+        place = state.meter.choose(np.append(scores[open_], 0), scale, "choice", number, step)
+        if place == len(open_):
+            return ranked, share * (count - step - 1) / count
+        ranked.append(candidates[open_.pop(place)])
+    return ranked, 0.0
 
 
 def _candidates(state: State, cliques: Sequence[Clique], most_cells: float) -> list[Clique]:

@@ -20,7 +20,7 @@ MOST_ROWS = 1 << 30  # that are drawn
 
 
 def _by_pairs(state: State) -> FittedTree:
-    """The model of all pairs, and of what rounds choose."""
+    """The model of pairs that are measured at once, and of what rounds choose."""
     measure_pairs(state)
     fitted, cliques = first_model(state)
     for number, shares in enumerate(state.shares.rounds):
