@@ -399,3 +399,15 @@ def test_orders_are_exact_ratios_within_0_and_1():
 def test_edges_lie_around_what_was_chosen():
     assert edges_around([3], 10).tolist() == [1, 2, 3, 4, 5, 6, 8]
     assert edges_around([0, 9], 10).tolist() == [1, 2, 3, 5, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["median(income), count by region", "median(income), mean(income), variance(income) by region", "median(y), count"],
+)
+def test_fine_grids_leave_room_for_what_is_asked_beside_quantiles(text):
+    """Income has a cell for each of 2^20 steps in every group, which alone fills what an answer may hold."""
+    asked = Schema((Real("income", 0, 1e5), Integer("y", 0, 2**30), Category("region", tuple("nesw"))))
+    for promise in (Guarantee(epsilon=1.0), Guarantee(epsilon=1.0, delta=1e-6, neighbours="add-remove")):
+        found = prepare(parse_question(text, asked), promise)
+        assert len(found.of_aggregate) == text.count(",") + 1

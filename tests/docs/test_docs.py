@@ -157,13 +157,13 @@ def test_the_tutorial_knows_the_true_numbers():
 
 
 def test_the_mathematics_states_the_shares_of_a_table():
-    shares = sfumato.Table(label="any").shares
-    (scores, tables), _ = shares.rounds
-    parts = (shares.one_ways, shares.pairs, shares.label_pairs, scores, tables)
-    text = (
-        "one-way tables {:.0%}, pairs {:.0%}, pairs with the label {:.0%}, and in each of two rounds {:.0%} for scores"
-    )
-    assert f"{text} and {{:.0%}} for tables".format(*parts) in " ".join(PAGES["mathematics.md"].split())
+    shares, page = sfumato.Table(label="any").shares, " ".join(PAGES["mathematics.md"].split())
+    label, rounds = shares.label_pairs / (1 - shares.one_ways), dict.fromkeys(shares.rounds)
+    assert f"one-way tables {shares.one_ways:.0%}; of the rest, pairs with the label {label:.0%};" in page
+    ((choices, tables),) = rounds
+    words = f"{choices / (choices + tables):.0%} of each to choices and {tables / (choices + tables):.0%} to tables"
+    assert f"what is left goes to four rounds alike, {words}" in page
+    assert len(shares.rounds) == 4
 
 
 def test_every_page_has_its_place_in_the_contents():

@@ -155,7 +155,9 @@ def _statistic(
     assert isinstance(aggregate.column, Real | Integer | Ordinal | Date)
     asked_of = {other.column for other in question.aggregates if other.name == "quantile"}
     orders = {q for other in question.aggregates if other.column == aggregate.column for q in other.orders}
-    most = MOST_NUMBERS // question.groups // len(asked_of)
+    beside = {_statistic(o, exposure, question, gaussian) for o in question.aggregates if o.name != "quantile"}
+    taken = sum(statistic.numbers for statistic in beside if statistic is not None)
+    most = (MOST_NUMBERS // question.groups - taken) // len(asked_of)
     if most < _FEWEST_CELLS:
         raise ParameterError(
             f"quantiles of {len(asked_of)} columns in {question.groups:,} groups are too many at once, for at most "
