@@ -2,7 +2,8 @@
 
 Usage: SFUMATO_DATA=FOLDER python experiments/table_plans.py [--runs N] [--write]
 
-The constants of plans were chosen on Adult and Covertype alone. With --write the table goes into docs/choosing.md.
+The constants of plans were chosen on Adult and Covertype, those of pairs on NIST's excerpt too. With --write the table
+goes into docs/choosing.md.
 """
 
 import argparse

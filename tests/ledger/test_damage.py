@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -202,3 +203,20 @@ def test_an_older_copy_that_was_put_back_is_read_anew(long, tmp_path):
     assert long.account().dataset.total(0).epsilon == 3.5
     with pytest.raises(LedgerError, match="no such reservation"):
         long.void(13, "a reason")
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", READING)
+def test_a_file_that_lost_a_part_of_its_last_page_is_not_spent_from(long, name, known):
+    """SQLite would read zeros there, and a process that remembers the state would not look."""
+    ledger = long if known else fresh(long)
+    if known:
+        ledger.dataset("people")
+    path = Path(ledger.journal.name)
+    content = path.read_bytes()
+    path.write_bytes(content[:-200])
+    with pytest.raises(LedgerError, match="the end of its file is missing"):
+        READING[name](ledger)
+    assert path.read_bytes() == content[:-200]
+    path.write_bytes(content)
+    ledger.verify()

@@ -93,9 +93,23 @@ class LedgerDatabase:
         return {row[0] for row in connection.exec_driver_sql(_FIND[connection.dialect.name])}
 
     def check_made(self, connection: sa.Connection) -> None:
-        """Refuse a database without a ledger."""
+        """Refuse a database without a ledger, and a file whose end was cut off."""
         if HEADING.name not in self.found(connection):
             raise LedgerError(f"{self.name} holds no ledger: make one with `sfumato ledger init`")
+        if connection.dialect.name == "sqlite":
+            self._check_whole(connection)
+
+    def _check_whole(self, connection: sa.Connection) -> None:
+        """Refuse a file that ends within a page: SQLite takes what is missing of its last page for zeros.
+
+        Somebody who has read a table holds a lock, so that no other writer changes the size of the file.
+        """
+        page = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        if Path(self.where).stat().st_size % page:
+            raise LedgerError(
+                f"{self.name} is damaged or was changed: the end of its file is missing; a copy of it is good only if "
+                "nothing was released since"
+            )
 
     def make(self, connection: sa.Connection) -> None:
         """Make the tables of a ledger, that of snapshots left out, and triggers that refuse changes of its entries."""

@@ -17,6 +17,7 @@ _MANY = 100  # variables from which on all pairs take too long to compare with a
 _FEW = 10  # variables up to which pairs are few
 _TREE_SCORES = 0.15  # of what one-way tables leave: choices of a tree's pairs
 _TREE_ONES = 0.3  # of the same: one-way tables again, over bins, which few pairs say little of
+_TREE_LABEL = 0.9  # of what is left for pairs: those with the label, at most
 _COPULA_LABEL = 0.15  # pairs with the label, which give categories an order
 
 
@@ -86,7 +87,7 @@ def shares(recipe: Asked, method: Way, variables: int) -> Shares:
         return Shares(first, 0.0, label, moment=1 - first - label)
     scores, ones = _TREE_SCORES * (1 - first), _TREE_ONES * (1 - first)
     left = 1 - first - scores - ones
-    label = recipe.label_share * left if recipe.label is not None else 0.0
+    label = min(recipe.label_share * (1 - first), _TREE_LABEL * left) if recipe.label is not None else 0.0
     return Shares(first, 0.0, label, ((scores, left - label), (0.0, ones)))
 
 
