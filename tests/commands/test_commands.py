@@ -70,13 +70,13 @@ def test_estimates_are_printed_within_the_bounds_and_with_their_unit(capsys):
         whole.append("nothing is excluded" in printed)
         assert whole[-1] == (facts["low"] == 0 and facts["high"] == 6)
     assert any(whole)  # each but with probability 1/20
-    near = json.loads(run("estimate nearest r 0 --k 3 --level 0.5 --json", capsys))
+    near = json.loads(run("estimate nearest r 0 --k 3 --level 0.5 --prior none --json", capsys))
     assert near["unit"] == unit
     assert "all records" in near["covers"]
-    own = load("r").nearest(0, 3).distances
+    own = load("r").nearest(0, 3, prior="none").distances
     assert [line["high"] for line in near["nearest"]] == own.interval(0.5)[1].tolist()
     assert [line["squared_distance"] for line in near["nearest"]] == own.value.tolist()
-    printed = run("estimate nearest r 0 --k 3", capsys)
+    printed = run("estimate nearest r 0 --k 3 --prior none", capsys)
     assert f"squared distance {own.value[0]:.6g} (95%: {own.interval()[0][0]:.6g} to " in printed
     assert f"\nUnit: {unit}.\n" in printed
 
