@@ -45,7 +45,8 @@ class LengthCumulants:
     @classmethod
     def gamma(cls, mean: Floats, variance: Floats) -> "LengthCumulants":
         """Of gamma laws."""
-        return cls(mean, variance, 2 * variance**2 / np.maximum(mean, np.finfo(float).tiny))
+        least = np.maximum(1e-3 * np.sqrt(variance), np.finfo(float).tiny)
+        return cls(mean, variance, 2 * variance**2 / np.maximum(mean, least))
 
     @classmethod
     def joined(cls, parts: "list[LengthCumulants]") -> "LengthCumulants":
@@ -68,9 +69,8 @@ class LengthCumulants:
     def quantile(self, probability: float) -> Floats:
         """What the squared length stays below with this probability; never negative."""
         sd = np.sqrt(self.variance)
-        tiny = np.finfo(float).tiny
-        shape = 4 * np.maximum(self.variance, tiny) ** 3 / np.maximum(self.third, tiny) ** 2
-        shape = np.clip(shape, 1e-6, 1e8)
+        skewness = self.third / np.maximum(sd, np.finfo(float).tiny ** 0.25) ** 3
+        shape = 4 / np.clip(skewness, 1e-4, 1e3) ** 2
         drawn = (scipy.special.gammaincinv(shape, probability) - shape) / np.sqrt(shape)
         return np.asarray(np.maximum(self.mean + sd * drawn, 0.0))
 
@@ -142,8 +142,12 @@ class DistanceLaw:
     def bounds(self, tail: float) -> Ends:
         """Ends of the interval that leaves out ``tail`` on each side."""
         score = -scipy.special.ndtri(tail)
+        low, high = self._ends(tail, score)
+        return np.clip(self.mean - score * self.standard_deviation, 0.0, low), high
+
+    def _ends(self, tail: float, score: float) -> Ends:
+        """Quantiles of the law as it is."""
         if self.stretch is None:
-            low, normal = self.lengths.quantile(tail), self.mean - score * self.standard_deviation
-            return np.clip(normal, 0.0, low), self.lengths.quantile(1 - tail)
+            return self.lengths.quantile(tail), self.lengths.quantile(1 - tail)
         middle, variance = self.stretch.logarithms(self.lengths)
         return np.exp(middle - score * np.sqrt(variance)), np.exp(middle + score * np.sqrt(variance))

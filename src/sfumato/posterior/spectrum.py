@@ -135,7 +135,8 @@ def _leading(rows: Floats, mean: Floats) -> tuple[Floats, Floats]:
     centred = rows - mean
     values, vectors = np.linalg.eigh(centred @ centred.T / count)
     values, vectors = values[::-1], vectors[:, ::-1][:, :_WIDEST]
-    lengths = np.sqrt(np.maximum(values[:_WIDEST], np.finfo(float).tiny) * count)
+    least = max(1e-12 * float(values[0]), np.finfo(float).tiny)  # centred rows have a direction without variance
+    lengths = np.sqrt(np.maximum(values[:_WIDEST], least) * count)
     return values, centred.T @ vectors / lengths
 
 
