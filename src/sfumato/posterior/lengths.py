@@ -14,6 +14,8 @@ import scipy
 from sfumato.intervals.estimate import Ends
 from sfumato.numerics.types import Floats
 
+_CAUTION = 1.5  # times the standard deviation, towards 0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LengthCumulants:
@@ -116,8 +118,10 @@ class Stretch:
 class DistanceLaw:
     """The posterior law of squared distances between records: of images, stretched where the projection is random.
 
-    A prior is never quite right about the shape of this law near 0, where records are alike. So the lower end of an
-    interval is that of a normal law of the same mean and variance, where this is lower.
+    A prior of smooth laws is never quite right about the shape of this law near 0, where records are alike: of the most
+    alike it makes too little. So the lower end of an interval is that of a normal law of the same mean, with a standard
+    deviation half as large again, where this is lower. Without this, intervals of real records that are shown miss far
+    more often below than above. The factor was chosen on the data sets of ``sfumato reproduce similar``.
     """
 
     lengths: LengthCumulants
@@ -143,7 +147,7 @@ class DistanceLaw:
         """Ends of the interval that leaves out ``tail`` on each side."""
         score = -scipy.special.ndtri(tail)
         low, high = self._ends(tail, score)
-        return np.clip(self.mean - score * self.standard_deviation, 0.0, low), high
+        return np.clip(self.mean - _CAUTION * score * self.standard_deviation, 0.0, low), high
 
     def _ends(self, tail: float, score: float) -> Ends:
         """Quantiles of the law as it is."""
