@@ -1,9 +1,13 @@
 """Neighbours among released rows against a plain blocked search in NumPy, as a ratio measured in one run.
 
+Then neighbours under a learned prior, with their credible intervals, against those among released rows. Learning
+happens once for a release, so its time stands beside.
+
 Usage: python benchmarks/nearest.py [ROWS]
 """
 
 import sys
+import time
 from functools import partial
 
 import numpy as np
@@ -11,7 +15,9 @@ from numpy.typing import NDArray
 
 from ground import seconds
 from sfumato.estimation.neighbours import nearest
-from sfumato.intervals.moments import NoiseLaw
+from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
+from sfumato.releases.posterior import Posterior
+from sfumato.tables.schema import Schema
 
 ROWS, DIMENSION, QUERIES, K = 1_000_000, 32, 1_000, 10
 BLOCK = 4096
@@ -47,6 +53,24 @@ def main(rows: int) -> None:
         f"nearest(k={K}), {QUERIES:,} queries over {rows:,} x {DIMENSION}: {ours:.2f} s, plain {theirs:.2f} s, ", end=""
     )
     print(f"{ours / theirs:.2f} x (target <= 1.2)")
+    learned(columns, own, noise)
+
+
+def learned(columns: NDArray[np.float64], own: NDArray[np.int64], noise: NoiseLaw) -> None:
+    """Print the same for a posterior, of rows with a few strong directions."""
+    rng = np.random.default_rng(2)
+    columns += 3 * rng.standard_normal((DIMENSION, 8)) @ rng.standard_normal((8, columns.shape[1]))
+    law, schema = SketchLaw(noise, Geometry("identity", DIMENSION, DIMENSION)), Schema.reals(DIMENSION, -100, 100)
+    posterior, start = Posterior(columns.T, law, schema), time.perf_counter()
+    posterior.nearest(own[:1], K)
+    once = time.perf_counter() - start
+
+    def asked() -> object:
+        return posterior.nearest(own, K).distances.interval()
+
+    ours, theirs = seconds(asked, partial(nearest, columns.T, own, K, noise))
+    print(f"under a learned prior, with intervals: {ours:.2f} s, as released {theirs:.2f} s, ", end="")
+    print(f"{ours / theirs:.2f} x (target <= 1.3); learning, once: {once:.1f} s")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import kenthapadi
 import questions
 import rongauss
 import scales
+import similar
 import tables
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
@@ -54,6 +55,7 @@ def catalogue() -> list[Paper]:
         scales.PAPER,
         tables.PAPER,
         questions.PAPER,
+        similar.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

@@ -70,15 +70,37 @@ def test_estimates_are_printed_within_the_bounds_and_with_their_unit(capsys):
         whole.append("nothing is excluded" in printed)
         assert whole[-1] == (facts["low"] == 0 and facts["high"] == 6)
     assert any(whole)  # each but with probability 1/20
-    near = json.loads(run("estimate nearest r 0 --k 3 --level 0.5 --json", capsys))
+    near = json.loads(run("estimate nearest r 0 --k 3 --level 0.5 --prior none --json", capsys))
     assert near["unit"] == unit
     assert "all records" in near["covers"]
-    own = load("r").nearest(0, 3).distances
+    own = load("r").nearest(0, 3, prior="none").distances
     assert [line["high"] for line in near["nearest"]] == own.interval(0.5)[1].tolist()
     assert [line["squared_distance"] for line in near["nearest"]] == own.value.tolist()
-    printed = run("estimate nearest r 0 --k 3", capsys)
+    printed = run("estimate nearest r 0 --k 3 --prior none", capsys)
     assert f"squared distance {own.value[0]:.6g} (95%: {own.interval()[0][0]:.6g} to " in printed
     assert f"\nUnit: {unit}.\n" in printed
+
+
+def test_nearest_records_are_printed_with_credible_intervals_and_the_expected_hits(flags, capsys):
+    """Flags that go together, so that a prior can be learned."""
+    rng = np.random.default_rng(2)
+    bits = rng.random((400, 2))[:, [0, 0, 0, 1, 1, 1]] < 0.5
+    pq.write_table(pa.table({f"f{i}": column for i, column in enumerate(bits.T)}), flags / "flags.parquet")
+    run("release sketch flags.parquet --schema flags.toml --epsilon 6 --unit attribute --dimension 6 --out r", capsys)
+    near = json.loads(run("estimate nearest r 0 --k 4 --json", capsys))
+    assert near["intervals"] == "credible"
+    assert 0 <= near["expected"]["among_k"] <= near["expected"]["among_2k"] <= near["expected"]["among_10k"] <= 4
+    assert [line["record"] for line in near["nearest"]] == load("r").nearest(0, 4, prior="learned").indices.tolist()
+    printed = run("estimate nearest r 0 --k 4 --prior learned", capsys)
+    assert "(95% credible: 0 to " in printed
+    assert "Expected among the truly nearest 4: " in printed
+    plain = run("estimate nearest r 0 --k 4 --prior none", capsys)
+    assert "credible" not in plain
+    assert "Expected" not in plain
+    run("release distances flags.parquet --schema flags.toml --epsilon 4 --unit attribute --out d", capsys)
+    assert main(["estimate", "nearest", "d", "0", "--prior", "learned"]) != 0
+    assert "'distances', of which no prior is learned" in capsys.readouterr().err
+    assert "squared distance" in run("estimate nearest d 0 --prior none", capsys)
 
 
 @pytest.mark.usefixtures("flags")

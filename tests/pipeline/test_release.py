@@ -489,9 +489,9 @@ def test_every_question_has_an_answer_near_the_truth():
     public = np.zeros(20)
     public[1], public[2] = 0.5, 0.25
     assert made.attribute_distance([7], vector).value[0] == pytest.approx(np.sum((data[7] - public) ** 2), abs=0.8)
-    near = made.nearest(0, k=5)
+    near = made.nearest(0, k=5, prior="none")
     assert set(np.asarray(near.indices) % 2) == {0}
-    many = made.nearest([3, 0, 4], k=5)
+    many = made.nearest([3, 0, 4], k=5, prior="none")
     assert many.indices.shape == many.distances.value.shape == (3, 5)
     assert (many.indices[1] == near.indices).all()
     in_step = made.distances(np.repeat([3, 0, 4], 5), many.indices.ravel())
@@ -626,10 +626,11 @@ def test_intervals_of_the_nearest_records_hold_although_they_were_chosen(mechani
     """Records equally far from the first, so that the nearest are those that noise brought near."""
     data, guarantee = np.repeat([[0.0], [1.0]], [1, 79], axis=0) * np.ones(8), Guarantee(epsilon=4.0, unit="attribute")
     terms = {"schema": Schema.reals(8, low=0, high=1), "mechanism": mechanism, "guarantee": guarantee}
+    plain = {"prior": "none"} if isinstance(mechanism, Sketch) else {}
     held = []
     for seed in range(60):
         made = release(data, **terms, secret=Secret.for_testing(seed))
-        found = made.nearest(0, k=5)
+        found = made.nearest(0, k=5, **plain)
         named = made.distances(np.zeros(5, int), found.indices)
         held.append([(e.interval()[0] <= 8).all() and (e.interval()[1] >= 8).all() for e in (found.distances, named)])
         assert "at once" in found.distances.covers

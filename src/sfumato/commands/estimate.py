@@ -44,13 +44,19 @@ def _add_between_records(questions: Any) -> None:
     distance.add_argument("second", type=int, metavar="RECORD", help="Number of another record.")
     add_level(distance)
     text = (
-        "List the records that appear nearest to a record. The smallest of many noisy distances tend to be too small."
+        "List the records that appear nearest to a record. Of a sketch, they are ranked under a prior that is learned "
+        "from the release. Without one, the smallest of many noisy distances tend to be too small."
     )
     nearest = command(questions, "nearest", text, "sfumato estimate nearest people.release 3 --k 10", _nearest)
     add_folder(nearest)
     nearest.add_argument("record", type=int, metavar="RECORD", help="Number of a record, from 0.")
     nearest.add_argument("--k", type=int, default=10, metavar="N", help="Number of neighbours (default 10).")
-    add_level(nearest, "all records together")
+    nearest.add_argument(
+        "--prior",
+        choices=("learned", "none"),
+        help="Prior of the records of a sketch: learned from the release, or none (default: learned).",
+    )
+    add_level(nearest, "all records together; credible intervals hold for each, however it was chosen")
     text = "Cluster the records by k-means and show the sizes of the clusters."
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
     add_folder(cluster)
@@ -233,17 +239,49 @@ def _distance(options: Any) -> None:
 
 
 def _nearest(options: Any) -> None:
-    found = _ask(options, "nearest")(options.record, options.k)
+    found = _found_nearest(options)
     squared, columns = found.distances, ("record", "squared_distance", "low", "high")
     numbers = [part.tolist() for part in (found.indices, squared.value, *squared.interval(options.level))]
     facts = [dict(zip(columns, row, strict=True)) for row in zip(*numbers, strict=True)]
+    level = f"{options.level:.0%}" + " credible" * (squared.kind == "credible")
     lines = [
-        f"{record:10}   squared distance {value:.6g} ({options.level:.0%}: {low:.6g} to {high:.6g})"
+        f"{record:10}   squared distance {value:.6g} ({level}: {low:.6g} to {high:.6g})"
         for record, value, low, high in zip(*numbers, strict=True)
     ]
     lines += _hidden(squared, *numbers[2:])
+    said: dict[str, Any] = {"unit": squared.unit, "covers": squared.covers, "intervals": squared.kind}
+    if found.expected is not None:
+        said["expected"] = _expected(found.expected)
+        lines.append(_expectation(said["expected"], options.k))
     lines += [f"Unit: {squared.unit}.", f"Error sources: {squared.covers}."]
-    tell(options, {"nearest": facts, "unit": squared.unit, "covers": squared.covers}, "\n".join(lines))
+    tell(options, {"nearest": facts} | said, "\n".join(lines))
+
+
+def _found_nearest(options: Any) -> Any:
+    """The nearest records, under the prior that was asked for; only sketches have one."""
+    from sfumato.errors import ReleaseError
+    from sfumato.releases.sketch import SketchRelease
+
+    ask = _ask(options, "nearest")
+    if isinstance(ask.__self__, SketchRelease):
+        return ask(options.record, options.k, options.prior or "learned")
+    if options.prior == "learned":
+        kind = ask.__self__.manifest["kind"]
+        raise ReleaseError(f"{options.release} is a release of kind {kind!r}, of which no prior is learned")
+    return ask(options.record, options.k)
+
+
+def _expected(found: Any) -> dict[str, float]:
+    """Expected numbers of true neighbours, for JSON."""
+    return {name: float(getattr(found, name)[0]) for name in ("among_k", "among_2k", "among_10k")}
+
+
+def _expectation(expected: dict[str, float], k: int) -> str:
+    numbers = [f"{value:.1f}" for value in expected.values()]
+    return (
+        f"Expected among the truly nearest {k}: {numbers[0]} of these {k}; among {2 * k}: {numbers[1]}; "
+        f"among {10 * k}: {numbers[2]}."
+    )
 
 
 def _cluster(options: Any) -> None:

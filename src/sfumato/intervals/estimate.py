@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ HIDDEN = "At this level nothing is excluded: the interval is the whole range tha
 NOISE_ONLY = "noise only"  # what makes an estimate err, where nothing else is random
 _DETECTED = 1.96  # standard errors of 0 above which a quantity is distinguishable from 0
 
+Kind: TypeAlias = Literal["confidence", "credible"]
 Number: TypeAlias = Any  # a float or an array of them; the answer has the shape of the question
 Ends: TypeAlias = tuple[Floats, Floats]  # low and high, of intervals
 Bounds: TypeAlias = Callable[[float], Ends]  # from the probability left out on each side
@@ -51,6 +52,9 @@ class Estimate:
     ``standard_error`` the standard deviation of ``uncut``, with the estimate itself plugged in.
     ``covers``         the sources of the error, in plain words.
     ``quantity``       what is estimated: its unit and its range.
+    ``kind``           of its intervals: "confidence" intervals hold the truth of a question that was chosen beforehand
+                       with probability ``level``, whatever the truth is; "credible" ones hold it with this
+                       probability given the release, however the question was chosen, as far as the prior is right.
     """
 
     uncut: Number
@@ -58,6 +62,7 @@ class Estimate:
     covers: str
     bounds: Bounds = field(compare=False)
     quantity: Quantity = Quantity()
+    kind: Kind = "confidence"
 
     def __repr__(self) -> str:
         said = f"value={self.value!r}, standard_error={self.standard_error!r}"

@@ -2,7 +2,7 @@
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
@@ -17,6 +17,7 @@ from sfumato.fileformat import kinds, reader, writer
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.writer import Block, Written
 from sfumato.intervals.estimate import Estimate, Quantity
+from sfumato.posterior.true_neighbours import ExpectedHits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
 
@@ -29,6 +30,16 @@ def load(path: str | Path, *, allow_unprotected: bool = False) -> AnyRelease:
     folder = Path(path)
     manifest = reader.open_folder(folder, allow_unprotected=allow_unprotected)
     return of_kind(manifest).read(folder, manifest)
+
+
+def positions(records: ArrayLike, count: int, noun: str = "records") -> NDArray[np.int64]:
+    """Records of a release by their positions, checked."""
+    index = np.atleast_1d(np.asarray(records))
+    if index.dtype.kind not in "iu" or index.ndim != 1:
+        raise ParameterError(f"{noun} must be integers: their positions in the release")
+    if index.size and (index.min() < 0 or index.max() >= count):
+        raise ParameterError(f"{noun} are numbered 0 to {count - 1}, got {int(index.min())} to {int(index.max())}")
+    return index.astype(np.int64)
 
 
 def of_kind(manifest: Manifest) -> type["Release"]:
@@ -45,10 +56,20 @@ class Nearest:
     smaller than they are. Intervals allow for the choice: they are those that hold for all records that there were to
     choose from at once (Bonferroni), so they hold for whichever were chosen; narrower ones, for a pair that was named
     beforehand, are those of ``distance``. Standard errors are of such a pair, too.
+
+    Under a learned prior (``distances.kind`` is "credible") values and intervals are those of the posterior, which is
+    not misled by the choice, and ``expected`` says how many of the records shown are expected to be among the truly
+    nearest.
     """
 
     indices: NDArray[np.int64]
     distances: Estimate
+    counted: Callable[[], ExpectedHits] | None = None
+
+    @property
+    def expected(self) -> ExpectedHits | None:
+        """How many of the records are expected among the truly nearest, under a learned prior; computed when asked."""
+        return None if self.counted is None else self.counted()
 
     @classmethod
     def among(cls, candidates: int, indices: NDArray[np.int64], distances: Estimate) -> Self:
@@ -165,14 +186,7 @@ class NumbersRelease(Release):
         return a, b
 
     def _check(self, records: ArrayLike, noun: str = "records") -> NDArray[np.int64]:
-        index = np.atleast_1d(np.asarray(records))
-        if index.dtype.kind not in "iu" or index.ndim != 1:
-            raise ParameterError(f"{noun} must be integers: their positions in the release")
-        if index.size and (index.min() < 0 or index.max() >= self.rows):
-            raise ParameterError(
-                f"{noun} are numbered 0 to {self.rows - 1}, got {int(index.min())} to {int(index.max())}"
-            )
-        return index.astype(np.int64)
+        return positions(records, self.rows, noun)
 
     def _check_flags(self) -> None:
         if not self.schema.encoding.only_bits:

@@ -6,11 +6,12 @@ category as one column per value. Error bars are those of ``estimation.sketches`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import neighbours, quantities, sketches
 from sfumato.estimation.neighbours import Clusters
@@ -19,7 +20,10 @@ from sfumato.files.open_table import open_table
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.numerics.types import Floats
+from sfumato.releases.posterior import Posterior
 from sfumato.releases.release import Index, Nearest, NumbersRelease
+
+Prior = Literal["learned", "none"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -138,8 +142,26 @@ class SketchRelease(NumbersRelease):
         """The standard error of an estimated squared distance where this is the true one."""
         return np.asarray(np.sqrt(self.law.distance_variance(np.asarray(squared, np.float64))))
 
-    def nearest(self, record: Index, k: int = 10) -> Nearest:
-        """The k records that look nearest to one, with estimates of their squared distances; a row for each of many."""
+    def posterior(self) -> Posterior:
+        """What the release tells about its records given a prior that is learned from it, once; costs no privacy."""
+        if "posterior" not in self._stated:
+            self._stated["posterior"] = Posterior(self.array(), self.law, self.schema, self._whole)
+        return cast("Posterior", self._stated["posterior"])
+
+    def nearest(self, record: Index, k: int = 10, prior: Prior = "learned") -> Nearest:
+        """The k records that look nearest to one, with estimates of their squared distances; a row for each of many.
+
+        prior : "learned" ranks by posterior means, and its intervals are credible ones (``posterior``). Where no prior
+                can be learned, and with "none", records are ranked by the released numbers, and intervals are
+                confidence intervals that hold for all records to choose from at once.
+        """
+        check.one_of(get_args(Prior), prior=prior)
+        if prior == "learned" and self.posterior().learned:
+            return self.posterior().nearest(record, k)
+        return self._nearest_as_released(record, k)
+
+    def _nearest_as_released(self, record: Index, k: int) -> Nearest:
+        """The nearest records by the released numbers alone."""
         rows = self._check(record)
         found = neighbours.nearest(self.array(), rows, k, self.noise).indices
         apart = self.array()[found] - self.array()[rows][:, None]

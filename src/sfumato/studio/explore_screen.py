@@ -19,7 +19,7 @@ from sfumato.numerics.types import Floats, Integers
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
-from sfumato.releases.release import AnyRelease, load
+from sfumato.releases.release import AnyRelease, Nearest, load
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.releases.table import TableRelease
@@ -162,8 +162,21 @@ def _nearest(release: AnyRelease, values: Values) -> Reply:
         ("record", *interval_names(values)),
         rows,
         found.distances,
-        "Each estimate is right on average for its pair, but the smallest of many noisy distances look smaller than "
-        "they are. The intervals allow for the choice: they are as wide as if asked of all records at once.",
+        _after_choice(found),
+    )
+
+
+def _after_choice(found: Nearest) -> str:
+    """What choosing the nearest does to their estimates."""
+    if found.expected is None:
+        return (
+            "Each estimate is right on average for its pair, but the smallest of many noisy distances look smaller "
+            "than they are. The intervals allow for the choice: they are as wide as if asked of all records at once."
+        )
+    k, hits = found.indices.shape[-1], float(found.expected.among_k[0])
+    return (
+        f"Estimates and intervals are credible ones, under a prior that was learned from the release. Of these {k} "
+        f"records, {hits:.1f} are expected to be among the {k} truly nearest."
     )
 
 

@@ -1,0 +1,1 @@
+"""The analyst's posterior: a prior learned from a release, and answers under it."""

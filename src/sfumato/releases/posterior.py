@@ -1,0 +1,255 @@
+"""The analyst's posterior of a sketch: records as they likely are, and answers that stay right after selection.
+
+A prior of the records is learned from the release, by post-processing, so it costs no privacy. Under the prior,
+intervals hold for whichever pairs the analyst selects by looking at the release: the posterior is given all of it. They
+are credible intervals, as right as the prior is; ``Estimate.kind`` says so. The prior is tested on noise that is held
+out, and intervals are widened where it is too sure of itself (``posterior.held_out``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from sfumato import check
+from sfumato.errors import ParameterError
+from sfumato.estimation import neighbours, quantities
+from sfumato.estimation.neighbours import Clusters
+from sfumato.intervals.estimate import Estimate, Quantity, plain
+from sfumato.intervals.moments import SketchLaw
+from sfumato.numerics.types import Floats, Integers
+from sfumato.posterior import held_out, prior, true_neighbours
+from sfumato.posterior.beliefs import Beliefs
+from sfumato.posterior.held_out import Correction
+from sfumato.posterior.lengths import DistanceLaw, LengthCumulants, Stretch
+from sfumato.posterior.true_neighbours import ExpectedHits
+from sfumato.releases.release import Index, Nearest, positions
+from sfumato.tables.schema import Schema
+
+FEWEST = 30  # records from which a prior is learned
+_LARGEST = 1e100  # numbers above have no fourth powers in doubles
+_PAIRS = 2_000  # that distances in general are learned from
+_COVERS = "posterior under a prior learned from this release; holds after selection as far as the prior is right"
+NOT_LEARNED = "no prior was learned: nothing stands out of the noise"
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What a sketch tells about its records, given a prior that was learned from it.
+
+    ``rows`` are the released ones, with noise and projection of this ``law``; ``whole`` says whether lengths are those
+    of whole records.
+    """
+
+    rows: Floats
+    law: SketchLaw
+    schema: Schema
+    whole: bool = True
+
+    def __repr__(self) -> str:
+        if not self.learned:
+            return f"<Posterior: {NOT_LEARNED}>"
+        found = self.beliefs.prior
+        return f"<Posterior: {found.rank} directions of {self.rows.shape[1]}, {found.mixture.count} components>"
+
+    @cached_property
+    def beliefs(self) -> Beliefs:
+        """The prior, and what is believed of each record; computed once."""
+        return Beliefs.of(*prior.learn(self.rows, self.law.noise), self.rows)
+
+    @cached_property
+    def learned(self) -> bool:
+        """Whether a prior could be learned: not from few records, nor from noise, nor against the bounds of columns."""
+        if len(self.rows) < FEWEST or not np.abs(self.rows).max() < _LARGEST:
+            return False
+        found = self.beliefs.prior.spectrum
+        apart = 2 * float(found.variances.sum() + found.rest * found.tail)
+        return found.rank > 0 and apart <= quantities.squared_distance(self.schema).high
+
+    @cached_property
+    def correction(self) -> Correction:
+        """How far the prior is wrong about pairs that look near, by noise that was held out; computed once."""
+        self._check_learned()
+        return held_out.correction(self.rows, self.law.noise)
+
+    @cached_property
+    def _stretch(self) -> Stretch | None:
+        """What the projection adds; None where it is not random."""
+        if self.law.fixed:
+            return None
+        rng = np.random.default_rng(0)
+        first, second = rng.integers(len(self.rows), size=(2, _PAIRS))
+        apart = first != second
+        lengths = self._lengths(first[apart], second[apart])
+        return Stretch.learned(float(self.law.geometry.stretch_variance(1.0)), lengths)
+
+    # ---- records ----------------------------------------------------------------------------------------------------
+
+    def means(self) -> Floats:
+        """Posterior means of records in the directions that stand out: a table to search, cluster or plot."""
+        self._check_learned()
+        return self.beliefs.means
+
+    def denoised(self) -> Floats:
+        """Posterior means of the rows without noise, in the released space."""
+        found = self._check_learned().beliefs.prior.spectrum
+        return np.asarray(found.mean + self.means() @ found.basis.T)
+
+    def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
+        """K-means of posterior means; centres are in the directions that stand out."""
+        return neighbours.cluster(self.means(), clusters, np.random.default_rng(seed))
+
+    # ---- pairs ------------------------------------------------------------------------------------------------------
+
+    def distance(self, i: int, j: int) -> Estimate:
+        """Squared distance between two records."""
+        law, quantity = self._law(*self._pair([i], [j])), quantities.squared_distance(self.schema)
+        return _estimate(float(law.mean[0]), float(law.standard_deviation[0]), _shaped(law.bounds, ()), quantity)
+
+    def distances(self, first: Index, second: Index) -> Estimate:
+        """Squared distances between records, pairwise in step.
+
+        Error: the value is the posterior mean, never negative; intervals are those of its posterior.
+        """
+        return self._distances(*self._pair(first, second))
+
+    def _distances(self, first: Integers, second: Integers, shape: tuple[int, ...] | None = None) -> Estimate:
+        law, shape = self._law(first, second), shape or first.shape
+        bounds = _shaped(law.bounds, shape)
+        quantity = quantities.squared_distance(self.schema)
+        return _estimate(law.mean.reshape(shape), law.standard_deviation.reshape(shape), bounds, quantity)
+
+    def _law(self, first: Integers, second: Integers) -> DistanceLaw:
+        return DistanceLaw(self._lengths(first, second), self._stretch)
+
+    def _lengths(self, first: Integers, second: Integers) -> LengthCumulants:
+        """Squared distances of images, corrected; 0 between a record and itself."""
+        beliefs, found = self._check_learned().beliefs, self.correction
+        within = beliefs.lengths(first, second).scaled(found.within, found.deviation)
+        sums = within + beliefs.rest(first, second).scaled(found.across)
+        apart = np.where(first == second, 0.0, 1.0)
+        return LengthCumulants(apart * sums.mean, apart * sums.variance, apart * sums.third)
+
+    def inner_product(self, first: Index, second: Index) -> Estimate:
+        """Inner products of different records, pairwise in step; intervals are those of a normal law."""
+        value, error, _ = self._products(*self._pair(first, second))
+        return _normal(value, error, quantities.inner_product(self.schema, whole=self.whole))
+
+    def cosine(self, first: Index, second: Index) -> Estimate:
+        """Cosine similarities of different records, pairwise in step, to first order in the error of inner products."""
+        value, error, lengths = self._products(*self._pair(first, second))
+        return _normal(value / lengths, error / lengths, quantities.COSINE)
+
+    def _products(self, first: Integers, second: Integers) -> tuple[Floats, Floats, Floats]:
+        """Posterior means of inner products, their deviations, and the products of root mean squared lengths."""
+        beliefs = self._check_learned().beliefs
+        spectrum = beliefs.prior.spectrum
+        along = spectrum.mean @ spectrum.basis
+        across = max(float(spectrum.mean @ spectrum.mean - along @ along), 0.0)
+        means = [along + beliefs.means[records] for records in (first, second)]
+        spreads = [beliefs.covariances(records) for records in (first, second)]
+        value = np.sum(means[0] * means[1], axis=1) + across
+        variance = np.full(len(value), spectrum.spread + 2 * across * spectrum.tail)
+        lengths, m = np.ones(len(value)), beliefs.prior.mixture.leading
+        for mean, other, (block, beyond) in zip(means, means[::-1], spreads, strict=True):
+            variance += np.einsum("ni,nij,nj->n", other[:, :m], block, other[:, :m])
+            variance += np.sum(other[:, m:] ** 2 * beyond, axis=1)
+            squares = np.sum(mean**2, axis=1) + across + spectrum.rest * spectrum.tail
+            lengths *= squares + np.einsum("nii->n", block) + beyond.sum(axis=1)
+        variance += np.einsum("nij,nji->n", spreads[0][0], spreads[1][0]) + np.sum(
+            spreads[0][1] * spreads[1][1], axis=1
+        )
+        variance = variance * self.correction.deviation**2 + self.law.geometry.inner_variance(lengths, 1.0, value)
+        return value, np.sqrt(variance), np.sqrt(lengths)
+
+    # ---- neighbours -------------------------------------------------------------------------------------------------
+
+    def nearest(self, record: Index, k: int = 10) -> Nearest:
+        """The k records whose posterior means are nearest to that of one; a row for each of many.
+
+        ``expected`` of the answer is how many of them are expected among the truly nearest.
+        """
+        rows = positions(record, len(self.rows))
+        found = neighbours.nearest(self.means(), rows, k, self.law.noise).indices
+        shown = found if np.ndim(record) else found[0]
+        distances = self._distances(np.repeat(rows, k), found.ravel(), shown.shape)
+        return Nearest(shown, distances, lambda: self._expected(rows, found))
+
+    def _expected(self, rows: Integers, shown: Integers) -> ExpectedHits:
+        return true_neighbours.expected_hits(self.beliefs, rows, shown, self._drawn)
+
+    def _drawn(self, squared: Floats, rest: LengthCumulants, rng: np.random.Generator) -> Floats:
+        """Draws of squared distances, given draws of their part along the basis, and the law of the rest."""
+        found, tiny = self.correction, np.finfo(float).tiny
+        shape = np.maximum(rest.mean, tiny) ** 2 / np.maximum(rest.variance, tiny)
+        total = found.within * squared + found.across * rest.mean * rng.gamma(shape) / np.maximum(shape, tiny)
+        stretch = self._stretch
+        if stretch is None:
+            return np.asarray(total)
+        exact = LengthCumulants(total, np.zeros(len(total)), np.zeros(len(total)))
+        middle, spread = stretch.logarithms(exact)
+        return np.asarray(np.exp(middle + np.sqrt(spread) * rng.standard_normal(len(total))))
+
+    def classify(self, records: Index, labelled: Index, labels: ArrayLike, k: int = 10) -> Any:
+        """The most frequent label of the k nearest of records whose labels are public; the nearest decides a tie."""
+        given, near = np.asarray(labels), self._nearest_labelled(records, labelled, labels, k)
+        names, codes = np.unique(given, return_inverse=True)
+        votes = np.zeros((len(near), len(names)))
+        for place, column in enumerate(codes[near].T):
+            votes[np.arange(len(near)), column] += 1 + 2.0 ** -(place + 2) / k
+        found = names[votes.argmax(axis=1)]
+        return found if np.ndim(records) else found[0]
+
+    def regress(self, records: Index, labelled: Index, labels: ArrayLike, k: int = 10) -> Any:
+        """The mean label of the k nearest of records whose labels are public numbers."""
+        near = self._nearest_labelled(records, labelled, labels, k)
+        found = np.asarray(labels, np.float64)[near].mean(axis=1)
+        return found if np.ndim(records) else float(found[0])
+
+    def _nearest_labelled(self, records: Index, labelled: Index, labels: ArrayLike, k: int) -> Integers:
+        """Places among the labelled of those nearest to each record, itself left out."""
+        asked, known = positions(records, len(self.rows)), positions(labelled, len(self.rows), "labelled")
+        if np.shape(labels) != known.shape:
+            raise ParameterError(f"labels must be one for each labelled record, got {np.shape(labels)}")
+        check.whole(1, k=k)
+        if k >= len(known):
+            raise check.fail("k", k, f"below {len(known)}, the number of labelled records")
+        found = neighbours.nearest(self.means()[known], self.means()[asked], k + 1, self.law.noise).indices
+        others = known[found] != asked[:, None]
+        others[others.all(axis=1), -1] = False
+        return np.asarray(found[others].reshape(len(asked), k))
+
+    def _pair(self, first: Index, second: Index) -> tuple[Integers, Integers]:
+        a, b = positions(first, len(self.rows)), positions(second, len(self.rows))
+        if a.shape != b.shape:
+            raise ParameterError(f"first and second must have the same length, got {a.size} and {b.size}")
+        return a, b
+
+    def _check_learned(self) -> "Posterior":
+        if not self.learned:
+            raise ParameterError(f"{NOT_LEARNED}: use the release itself, or prior='none'")
+        return self
+
+
+def _estimate(value: Any, error: Any, bounds: Callable[[float], Any], quantity: Quantity) -> Estimate:
+    return Estimate(value, error, _COVERS, bounds, quantity, "credible")
+
+
+def _normal(value: Floats, error: Floats, quantity: Quantity) -> Estimate:
+    def bounds(tail: float) -> tuple[Floats, Floats]:
+        reach = -scipy.special.ndtri(tail) * error
+        return value - reach, value + reach
+
+    return _estimate(plain(value), plain(error), bounds, quantity)
+
+
+def _shaped(bounds: Callable[[float], tuple[Floats, Floats]], shape: tuple[int, ...]) -> Callable[[float], Any]:
+    def ends(tail: float) -> tuple[Floats, Floats]:
+        low, high = bounds(tail)
+        return low.reshape(shape), high.reshape(shape)
+
+    return ends
