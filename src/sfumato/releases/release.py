@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,11 @@ from sfumato.fileformat import kinds, reader, writer
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.writer import Block, Written
 from sfumato.intervals.estimate import Estimate, Quantity
-from sfumato.posterior.true_neighbours import ExpectedHits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.posterior.true_neighbours import ExpectedHits
 
 Index = int | Sequence[int] | NDArray[np.integer]
 AnyRelease: TypeAlias = Any  # a class of this package, by kind; what can be asked of it depends on the kind
@@ -64,10 +66,10 @@ class Nearest:
 
     indices: NDArray[np.int64]
     distances: Estimate
-    counted: Callable[[], ExpectedHits] | None = None
+    counted: Callable[[], "ExpectedHits"] | None = None
 
     @property
-    def expected(self) -> ExpectedHits | None:
+    def expected(self) -> "ExpectedHits | None":
         """How many of the records are expected among the truly nearest, under a learned prior; computed when asked."""
         return None if self.counted is None else self.counted()
 

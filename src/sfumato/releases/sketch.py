@@ -6,7 +6,7 @@ category as one column per value. Error bars are those of ``estimation.sketches`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,10 @@ from sfumato.files.open_table import open_table
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.numerics.types import Floats
-from sfumato.releases.posterior import Posterior
 from sfumato.releases.release import Index, Nearest, NumbersRelease
+
+if TYPE_CHECKING:  # loaded when it is asked for: whoever reads distances does not wait for it
+    from sfumato.releases.posterior import Posterior
 
 Prior = Literal["learned", "none"]
 
@@ -142,9 +144,11 @@ class SketchRelease(NumbersRelease):
         """The standard error of an estimated squared distance where this is the true one."""
         return np.asarray(np.sqrt(self.law.distance_variance(np.asarray(squared, np.float64))))
 
-    def posterior(self) -> Posterior:
+    def posterior(self) -> "Posterior":
         """What the release tells about its records given a prior that is learned from it, once; costs no privacy."""
         if "posterior" not in self._stated:
+            from sfumato.releases.posterior import Posterior  # noqa: PLC0415 - much to load where nobody asks for it
+
             self._stated["posterior"] = Posterior(self.array(), self.law, self.schema, self._whole)
         return cast("Posterior", self._stated["posterior"])
 
