@@ -58,6 +58,7 @@ def found(trial_, samples=20_000, seed=1, words=Words):
 
 SLOW = {"components, its rows alone": 150, "synthetic, its rows alone": 100, "sketch of a chosen dimension": 1000}
 SLOW |= dict.fromkeys(("exponential mechanism", "permute-and-flip", "noisy maximum", "MWEM"), 3000)
+CHOOSING = dict.fromkeys(("table, Laplace, add-remove", "table, Gaussian, group, add-remove"), 2000)  # tables
 CAUGHT = {  # how much of its level each mechanism keeps when it is caught; the others are not by so few samples
     "closed": 0.5,
     "draws": 0.4,
@@ -66,7 +67,7 @@ CAUGHT = {  # how much of its level each mechanism keeps when it is caught; the 
 
 @pytest.mark.parametrize("name", [case.name for case in RELEASES if case.method != "one run"])
 def test_no_mechanism_is_refuted_and_each_is_with_too_little_noise(name):
-    case, samples = CASE[name], SLOW.get(name, 20_000)
+    case, samples = CASE[name], (SLOW | CHOOSING).get(name, 20_000)
     guarantee, recipe = Guarantee(epsilon=1.0, **case.promise), case.mechanism(1.0)
     level = calibrate(recipe.prepare(case.schema, guarantee), guarantee).level
     more = {"schema": case.schema, "guarantee": guarantee}
@@ -108,7 +109,7 @@ def test_tight_mechanisms_are_reached_to_85_percent_with_ten_million_samples(nam
 @pytest.mark.parametrize("name", CASE)
 def test_no_guarantee_is_refuted_over_the_whole_grid(name, epsilon):
     confidence = 1 - 0.001 / (2 * len(CASES) * len(EPSILONS))
-    tried = effort(10 * SLOW.get(name, 100_000), seed=3, confidence=confidence)
+    tried = effort(10 * (SLOW | CHOOSING).get(name, 100_000), seed=3, confidence=confidence)
     assert CASE[name].run(epsilon, tried, lambda _: None).passed
 
 
