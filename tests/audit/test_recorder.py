@@ -36,6 +36,7 @@ DOMAIN = Domain.of(Schema((Flag("a"), Flag("b"))))
 # Each way to draw, and what is on the tape of it: noise, answers and choices, then what protects nothing by itself.
 WAYS = {
     "laplace": (lambda words: words.laplace(3, 9.0), ["laplace"], []),
+    "discrete_laplace": (lambda words: words.discrete_laplace(3, 9.0), ["discrete laplace"], []),
     "gaussian": (lambda words: words.gaussian(3, 9.0), ["gaussian"], []),
     "respond": (lambda words: words.respond(CODES, 3, 1.0), ["response"], []),
     "choose": (lambda words: words.choose(SCORES.tolist(), 0.5), ["choice"], []),
@@ -47,6 +48,7 @@ WAYS = {
     "normals": (lambda words: words.normals(5), [], ["normals"]),
     "key": (lambda words: words.key(), [], ["key"]),
 }
+NOISE = ("laplace", "discrete_laplace", "gaussian")
 SELECTIONS = {
     "exponential": (["choice"], []),
     "permute-and-flip": (["flips"], []),
@@ -83,7 +85,7 @@ def test_every_draw_is_on_the_tape_and_is_what_the_stream_gives(name):
         assert found.place == ("stage", "7")
     for found in tape.draws.values():
         assert np.array_equal(found.fed, CODES if name == "respond" else SCORES)
-        offset = found.fed if name in ("laplace", "gaussian") else 0
+        offset = found.fed if name in NOISE else 0
         assert np.array_equal(found.came, np.atleast_1d(drawn) + offset)
 
 
@@ -105,7 +107,7 @@ def test_a_replay_settles_what_protects_and_nothing_else(name):
     again = tape.replay()
     other = SCORES + np.array([1, 0, 2])
     one, two = draw(stream(tape, SCORES)), draw(stream(again, other))
-    if name in ("laplace", "gaussian"):
+    if name in NOISE:
         assert np.array_equal(SCORES + one, other + two)
     else:
         assert np.array_equal(one, two)

@@ -66,7 +66,7 @@ def test_dots_reach_from_nothing_to_where_nothing_is_left():
 
 @pytest.mark.parametrize("edge", [0.3, 0.00005, 1.00007, 0.5, 1000.0])
 def test_a_two_point_loss_has_dots_around_its_edge(edge):
-    steps = pld._around(edge).tolist()
+    steps = pld._around([edge]).tolist()
     capped = min(edge, pld.LARGEST_LOSS)
     assert steps[0] == 0
     assert len(steps) in {2, 3}

@@ -37,6 +37,9 @@ def share_of_the_noise(share: float) -> type[Words]:
         def laplace(self, size, laplace_scale):
             return super().laplace(size, laplace_scale * share)
 
+        def discrete_laplace(self, size, laplace_scale):
+            return super().discrete_laplace(size, laplace_scale * share)
+
         def gaussian(self, size, scale):
             return super().gaussian(size, scale * share)
 
@@ -64,5 +67,7 @@ def always(value: int) -> type[Words]:
         def laplace(self, size, laplace_scale):
             del laplace_scale
             return np.full(size, value, np.int64)
+
+        discrete_laplace = laplace
 
     return Constant

@@ -139,6 +139,7 @@ _CHOICE_COSTS: dict[str, tuple[int, float]] = {"laplace": (1, 2.0), "gaussian": 
 
 _MEASURES: dict[str, Callable[[Floats, Draw], float]] = {
     "laplace": lambda moved, draw: float((moved / draw.scale).sum()),
+    "discrete laplace": lambda moved, draw: float((moved / draw.scale).sum()),
     "gaussian": lambda moved, draw: float(np.square(moved / draw.scale).sum()),
     "response": lambda moved, _: float(np.count_nonzero(moved)),
     "choice": lambda moved, draw: float(moved.max()) * 2.0**-draw.options,

@@ -28,7 +28,19 @@ from sfumato.errors import ParameterError
 from sfumato.numerics.types import Floats, Integers
 from sfumato.randomness.secret import Context, Secret, Words
 
-Law = Literal["laplace", "gaussian", "response", "choice", "flips", "coins", "uniform", "geometric", "normals", "key"]
+Law = Literal[
+    "laplace",
+    "discrete laplace",
+    "gaussian",
+    "response",
+    "choice",
+    "flips",
+    "coins",
+    "uniform",
+    "geometric",
+    "normals",
+    "key",
+]
 Place = tuple[str, ...]
 Data = TypeVar("Data")
 Result = TypeVar("Result")
@@ -160,6 +172,11 @@ class TapeWords(Words):
     def laplace(self, size: int, laplace_scale: float) -> Integers:
         """Laplace noise, kept on the tape."""
         return self._added("laplace", size, laplace_scale, self._within(super().laplace, size, laplace_scale))
+
+    def discrete_laplace(self, size: int, laplace_scale: float) -> Integers:
+        """Discrete Laplace noise, kept on the tape."""
+        drawn = self._within(super().discrete_laplace, size, laplace_scale)
+        return self._added("discrete laplace", size, laplace_scale, drawn)
 
     def gaussian(self, size: int, scale: float) -> Integers:
         """Gaussian noise, kept on the tape."""

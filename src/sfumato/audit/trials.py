@@ -120,7 +120,7 @@ def log_ratio(law: str, outputs: NDArray[Any], ends: list[Floats], scale: float)
 
     They are rounded, so that equal ones are equal.
     """
-    power = 1 if law == "laplace" else 2
+    power = 2 if law == "gaussian" else 1
     gaps = [np.abs((outputs - end) / scale) ** power for end in ends]
     return np.asarray(np.round((gaps[1] - gaps[0]).sum(axis=0) / power, 9))
 
@@ -165,7 +165,8 @@ def fresh_rows(guarantee: Guarantee, law: str, dimension: int, level: float) -> 
 
 
 def _noise(words: Words, law: str, size: int, scale: float) -> Integers:
-    return words.laplace(size, scale) if law == "laplace" else words.gaussian(size, scale)
+    draws = {"laplace": words.laplace, "discrete laplace": words.discrete_laplace, "gaussian": words.gaussian}
+    return draws[law](size, scale)
 
 
 def _keys(secret: Secret, count: int) -> list[Secret]:
@@ -303,6 +304,7 @@ def _redrawn_choice(words: Words, one: Draw, two: Draw, some: Any, side: int, co
 
 _REDRAWN: dict[str, Callable[[Words, Draw, Draw, Any, int, int], Floats]] = {
     "laplace": _redrawn_noise,
+    "discrete laplace": _redrawn_noise,
     "gaussian": _redrawn_noise,
     "response": _redrawn_answers,
     "choice": _redrawn_choice,

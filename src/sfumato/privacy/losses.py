@@ -269,7 +269,7 @@ class Composed:
         """Delta of composed losses: 0 where pure epsilons add up to no more, closed for two Laplace, else by PLD."""
         if pure_epsilon(self) <= _valid(epsilon):
             return 0.0
-        if len(self.losses) == 2 and all(isinstance(part, Laplace) for part in self.losses):
+        if len(self.losses) == 2 and all(type(part) is Laplace for part in self.losses):
             return profiles.laplace_pair(float(epsilon), *map(pure_epsilon, self.losses))
         if any(part.delta(pld.LARGEST_LOSS) > _HOPELESS for part, _ in self.counts):
             return 1.0
@@ -389,7 +389,7 @@ def _chi_square_pld(loss: ChiSquare) -> "PrivacyLossDistribution":
 
 @_remember
 def _response_pld(loss: Response) -> "PrivacyLossDistribution":
-    return pld.of_profile(loss.delta, edge=loss.epsilon)
+    return pld.of_profile(loss.delta, [loss.epsilon])
 
 
 @_remember

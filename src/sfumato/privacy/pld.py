@@ -6,7 +6,7 @@ e^epsilon. A profile is convex there, so the lines lie above it everywhere.
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +51,9 @@ def of_noise(law: str, sensitivity: float, scale: float, profile: Profile) -> "P
     return found
 
 
-def of_profile(profile: Profile, edge: float | None = None) -> "PrivacyLossDistribution":
-    """The PLD of a profile that is the same in both directions; ``edge`` as in ``sampled``."""
-    return symmetric(dots(profile, profile, edge))
+def of_profile(profile: Profile, corners: Sequence[float] = ()) -> "PrivacyLossDistribution":
+    """The PLD of a profile that is the same in both directions; ``corners`` as in ``sampled``."""
+    return symmetric(dots(profile, profile, corners))
 
 
 def shifted(whole: "PrivacyLossDistribution", epsilon: float) -> "PrivacyLossDistribution":
@@ -118,17 +118,17 @@ def _lowest(x: np.ndarray, y: np.ndarray) -> list[int]:
     return kept
 
 
-def sampled(forward: Profile, backward: Profile, edge: float | None = None) -> Dots:
-    """Dots of a PLD: a profile at a few hundred epsilons, or around the one edge of a two-point loss."""
-    steps = _support(forward, backward) if edge is None else _around(edge)
+def sampled(forward: Profile, backward: Profile, corners: Sequence[float] = ()) -> Dots:
+    """Dots of a PLD: a profile at a few hundred epsilons, or around the corners of one that is made of lines."""
+    steps = _around(corners) if len(corners) else _support(forward, backward)
     epsilons = (steps * INTERVAL).tolist()
     found = tuple(map(forward, epsilons))
     return Dots(tuple(steps.tolist()), found, found if backward == forward else tuple(map(backward, epsilons)))
 
 
-def dots(forward: Profile, backward: Profile, edge: float | None = None) -> "PLDPmf":
+def dots(forward: Profile, backward: Profile, corners: Sequence[float] = ()) -> "PLDPmf":
     """Connect-the-dots: the PLD whose profile joins the given one at chosen epsilons, and so lies above everywhere."""
-    return sampled(forward, backward, edge).joined()
+    return sampled(forward, backward, corners).joined()
 
 
 def _support(forward: Profile, backward: Profile, points: int = 200) -> np.ndarray:
@@ -145,7 +145,7 @@ def _support(forward: Profile, backward: Profile, points: int = 200) -> np.ndarr
     return np.unique(np.ceil(grid / INTERVAL).astype(np.int64))
 
 
-def _around(edge: float) -> np.ndarray:
-    """Grid of a two-point PLD's dots: 0 and the two multiples of the interval around +-edge."""
-    edge = min(edge, LARGEST_LOSS)
-    return np.unique([0, math.floor(edge / INTERVAL), math.ceil(edge / INTERVAL)])
+def _around(corners: Sequence[float]) -> np.ndarray:
+    """Grid of the dots of a PLD with few losses: 0 and the two multiples of the interval around each of +-corners."""
+    at = np.minimum(corners, LARGEST_LOSS) / INTERVAL
+    return np.unique(np.concatenate([[0], np.floor(at), np.ceil(at)]).astype(np.int64))

@@ -10,6 +10,7 @@ until the ball is that small, and its upper end is returned. Arguments are doubl
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import scipy
@@ -108,6 +109,34 @@ def laplace_pair(epsilon: float, first: float, second: float) -> float:
         excess = arb(first) + arb(second) - arb(epsilon)
         gained = (arb(min(first, second)) / 2).min(excess / 4).log1p()
         return -(gained - excess / 2).expm1() if excess > 0 else excess.nonnegative_part()
+
+    return _bound(value)
+
+
+def discrete_laplace(epsilon: float, *, sensitivity: int, laplace_scale: float) -> float:
+    """Profile of discrete Laplace noise.
+
+    Noise k in proportion to q^|k|, q = e^(-1/scale), on integers that move by ``sensitivity`` = D in l1. Exact:
+    1 - (q^(j+1) + e^epsilon q^(D-j)) / (1 + q), where j is the whole part of (D - epsilon scale)/2.
+
+    This is the profile of one integer that makes the whole move. Its losses are (D - 2t)/scale with t = 0 .. D, the
+    noise moved into that range. At such an epsilon, t = m, it is 1 - q^m, that of Laplace noise, and between two of
+    them a line in e^epsilon. That is the worst case. Proof: let moves D1 >= D2 sum to D. The profile of both is also
+    made of lines between the same epsilons, so these decide. Let t have the law of the second, p_0 = 1/(1 + q), p_t =
+    (1 - q) q^t/(1 + q), p_D2 = q^D2/(1 + q). At m, 1 less the profile of both is the sum over t of p_t r(m - t), where
+    r(i) is 1 for i < 0, q^i up to D1, and q^(2i - D1) beyond. If m <= D1, r(m - t) >= q^m, and so is the sum. If m = D1
+    + a, 1 <= a <= D2, it is q^m times the sum of p_t q^(a - 2t) over t < a, which is q/(1 + q), and of p_t q^-t over t
+    >= a, which is (1 + (D2 - a)(1 - q))/(1 + q): at least q^m again. More integers follow by induction.
+    """
+    gap = Fraction(sensitivity) - Fraction(epsilon) * Fraction(laplace_scale)
+    if gap <= 0:
+        return 0.0
+    steps = math.floor(gap / 2)
+
+    def value() -> arb:
+        q = (-1 / arb(laplace_scale)).exp()
+        last = (arb(epsilon) - (sensitivity - steps) / arb(laplace_scale)).exp()
+        return 1 - (q ** (steps + 1) + last) / (1 + q)
 
     return _bound(value)
 

@@ -7,7 +7,7 @@ Laws that are cheap to compose are written by their parameters. Others are writt
 import functools
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from sfumato import check
 from sfumato.errors import LedgerError
 from sfumato.privacy import pld
+from sfumato.privacy.discrete_loss import DiscreteLaplace
 from sfumato.privacy.losses import ChiSquare, Composed, FreshLaplace, Gaussian, Laplace, Loss, Pure, Response
 from sfumato.privacy.threshold_loss import FailingGaussian
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _BY_PARAMETERS = {
     "pure": Pure,
     "laplace": Laplace,
+    "discrete laplace": DiscreteLaplace,
     "gaussian": Gaussian,
     "failing gaussian": FailingGaussian,
     "response": Response,
@@ -92,7 +94,8 @@ def grouped(loss: Loss, times: int) -> Loss:
     if isinstance(loss, (Pure, Response)):
         return Pure(_up(loss.epsilon * times))
     if isinstance(loss, Laplace):
-        return Laplace(_up(loss.sensitivity * times), loss.laplace_scale)
+        moved = loss.sensitivity * times
+        return replace(loss, sensitivity=moved if isinstance(loss, DiscreteLaplace) else _up(moved))
     if isinstance(loss, Gaussian):
         return Gaussian(_up(loss.sensitivity * times), loss.scale)
 

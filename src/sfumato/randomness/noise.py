@@ -1,4 +1,6 @@
-"""Exact rounded noise: floor(eta + 1/2) for eta ~ Laplace(b) or N(0, s^2), with no rounding error in its law.
+"""Exact noise in whole numbers: floor(eta + 1/2) for eta ~ Laplace(b) or N(0, s^2), and the discrete Laplace law.
+
+None of the laws has a rounding error.
 
 How: the noise is a function of random real numbers U (uniform), given bit by bit. The first bits give a double
 approximation of eta with a proved error radius (the *filter*). Unless eta lies within that radius of a half-integer,
@@ -27,6 +29,15 @@ error + R * 2^-48 + |eta| * 2^-53.
 
 While 2^-20 <= u and |ln u| >= 2^-20 all of these are below scale * 2^-41, so one comparison with a constant settles
 whole chunks; draws outside that region, or close to a half-integer, are looked at one by one.
+
+Discrete Laplace, k with probability (1 - q) / (1 + q) * q^|k|, q = e^(-1/b): a fair sign times floor(-b ln U + c) with
+c = b ln(2 / (1 + q)) = 1/2 - b ln cosh(1/(2b)). Proof: for whole k >= 1 this is at least k where U <= e^((c - k)/b) =
+2 q^k / (1 + q), the sum of both tails of the law; and 0 <= c < 1/2, as 1 <= cosh(x) < e^x, so k = 0 takes the rest.
+So |k| <= floor(|eta| + 1/2) for the eta of the same word: it is never farther out than rounded Laplace noise.
+Guarantee: added to integers that move by whole numbers, D in all, the ratio of two probabilities is at most
+q^-D = e^(D/b) in every outcome, by the triangle inequality: pure epsilon = D/b, for the double b exactly.
+Radius: that of eta, and 2^-52 + |eta| 2^-52 for c, its sum with eta, and what is compared. In the easy region, and for
+b >= 2^-10, all of it is below b * 2^-40.
 """
 
 import functools
@@ -52,6 +63,7 @@ _PAIRED = 1 << 18  # the same of Gaussian ones, which are made in pairs, so that
 
 _TO_UNIT = 2.0**-63
 _RADIUS = 2.0**-41  # of the filter, in units of the scale, inside the easy region
+_OFFSET_RADIUS = 2.0**-40  # the same for the discrete law
 _EASY_LOG = 13.5  # easy region: |ln u| <= 13.5 (u > 2^-20) and, for Gaussian, |ln u| >= 2^-19
 _EASY_LENGTH = (2.0**-9, 5.19)  # the same for R = sqrt(2 |ln u|)
 _OVER = 1 + 2.0**-40  # more than the rounding of one product
@@ -83,6 +95,19 @@ def gaussian(words: Stream, size: int, scale: float) -> Integers:
         more = functools.partial(_more, words, words.position)
         words.fill(buffer[: 2 * pairs])
         gaussian_chunk(buffer[: 2 * pairs], scale, scratch[:, :pairs], out[start : start + count], more)
+    return out
+
+
+def discrete_laplace(words: Stream, size: int, laplace_scale: float) -> Integers:
+    """Exact noise: ``size`` independent whole numbers k with probability in proportion to exp(-|k| / laplace_scale)."""
+    laplace_scale = _check(size, laplace_scale=laplace_scale)
+    out = np.empty(size, np.int64)
+    buffer = np.empty(min(_CHUNK, size), np.int64)
+    for start in range(0, size, _CHUNK):
+        count = min(_CHUNK, size - start)
+        more = functools.partial(_more, words, words.position)
+        words.fill(buffer[:count])
+        out[start : start + count] = discrete_chunk(buffer[:count], laplace_scale, more)
     return out
 
 
@@ -140,6 +165,34 @@ def _laplace_radius(words: Integers, eta: Floats, b: float) -> Floats:
     """Error radius of each Laplace draw; infinite where nothing is promised."""
     u = np.abs(words.astype(np.float64)) * _TO_UNIT
     return np.where(u >= 2.0**-60, np.abs(eta) * 2.0**-48 + b * (2.0**-52 + 2.0**-62 / u), np.inf)
+
+
+def discrete_chunk(words: Integers, b: float, more: More) -> Integers:
+    """Words as draws of the discrete Laplace law; ``more(i, turn)`` gives further bits of word i."""
+    np.bitwise_or(words, 1, out=words)
+    u = np.abs(words.astype(np.float64)) * _TO_UNIT
+    eta = -b * np.log(u)
+    raised = eta + _offset(b)
+    whole = np.floor(raised)
+    out = np.where(words < 0, -whole, whole).astype(np.int64)
+    gap = np.minimum(raised - whole, whole + 1.0 - raised)
+    hard = np.flatnonzero(~((gap > _OFFSET_RADIUS * b) & (eta < _EASY_LOG * b)))
+    radius = _laplace_radius(words[hard], eta[hard], b) + (1 + eta[hard]) * 2.0**-52
+    for i in hard[~(gap[hard] > radius)].tolist():
+        out[i] = exact_discrete_laplace(int(words[i]), b, functools.partial(more, i))
+    return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _offset(b: float) -> float:
+    """The c of the discrete Laplace law as a double, right to 2^-53."""
+    with precision(256):
+        return float(_exact_offset(b))
+
+
+def _exact_offset(b: float) -> arb:
+    """The c of the discrete Laplace law as a ball: 1/2 - b ln cosh(1/(2b))."""
+    return arb(0.5) - arb(b) * (1 / (2 * arb(b))).cosh().log()
 
 
 def gaussian_chunk(words: Integers, scale: float, scratch: Floats, out: Integers, more: More) -> None:
@@ -207,10 +260,20 @@ def _unsettled(gap: Floats, radius: Floats) -> NDArray[np.bool_]:
 
 def exact_laplace(word: int, b: float, more: Callable[[int], int]) -> int:
     """A draw of rounded Laplace noise by ball arithmetic alone, with as many further bits as it takes."""
+    return _settled(word, b, more, lambda _b: arb(0.5))
+
+
+def exact_discrete_laplace(word: int, b: float, more: Callable[[int], int]) -> int:
+    """A draw of the discrete Laplace law by ball arithmetic alone, with as many further bits as it takes."""
+    return _settled(word, b, more, _exact_offset)
+
+
+def _settled(word: int, b: float, more: Callable[[int], int], offset: Callable[[float], arb]) -> int:
+    """A draw of noise, floor(-b ln U + offset) with the sign of the word, with as many further bits as it takes."""
     bits, position, turn = 62, abs(word) >> 1, 0
     while True:
         with precision(bits + 64):
-            settled = _nearest(-arb(b) * _interval(position, bits).log())
+            settled = _below(offset(b) - arb(b) * _interval(position, bits).log())
         if settled is not None:
             return -settled if word < 0 else settled
         position, bits, turn = position << 64 | more(turn), bits + 64, turn + 1
@@ -233,7 +296,7 @@ def exact_gaussian(
         with precision(bits + 64):
             turned = _interval(angle, bits)
             wave = turned.sin_pi() * (-1 if angle_word < 0 else 1) if sine else turned.cos_pi()
-            settled = _nearest(arb(scale) * (-2 * _interval(length, bits).log()).sqrt() * wave)
+            settled = _below(arb(0.5) + arb(scale) * (-2 * _interval(length, bits).log()).sqrt() * wave)
         if settled is not None:
             return settled
         length, angle = length << 64 | more_length(turn), angle << 64 | more_angle(turn)
@@ -245,11 +308,11 @@ def _interval(position: int, bits: int) -> arb:
     return arb(2 * position + 1, 1) * arb(2) ** -(bits + 1)
 
 
-def _nearest(eta: arb) -> int | None:
-    """Noise rounded: floor(eta + 1/2), if all of the ball agrees on it."""
-    if not eta.is_finite():
+def _below(raised: arb) -> int | None:
+    """Noise in whole numbers: the floor of a ball, if all of the ball agrees on it."""
+    if not raised.is_finite():
         return None
-    settled = (eta + arb(0.5)).floor().unique_fmpz()
+    settled = raised.floor().unique_fmpz()
     if settled is not None and abs(int(settled)) > _LARGEST_DRAW:
         raise OverflowError("a noise draw left the 64-bit range, which has probability below e^-(2^21)")
     return None if settled is None else int(settled)

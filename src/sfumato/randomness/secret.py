@@ -87,6 +87,10 @@ class Words:
         """By a secret's key: ``size`` independent floor(eta + 1/2), eta ~ Laplace(laplace_scale), in steps."""
         return noise.laplace(self, size, laplace_scale)
 
+    def discrete_laplace(self, size: int, laplace_scale: float) -> Integers:
+        """By a secret's key: ``size`` independent whole k, in proportion to exp(-|k| / laplace_scale)."""
+        return noise.discrete_laplace(self, size, laplace_scale)
+
     def gaussian(self, size: int, scale: float) -> Integers:
         """By a secret's key: ``size`` independent floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
         return noise.gaussian(self, size, scale)
