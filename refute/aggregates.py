@@ -105,7 +105,7 @@ class Answered:
         """How far a statistic moved, over what it states; selections of quantiles state no move."""
         place = int(one.place[_PLACE])
         gaps = [abs(int(a) - int(b)) for a, b in zip(one.fed.ravel().tolist(), two.fed.ravel().tolist(), strict=True)]
-        moved = sum(gaps) if one.law == "laplace" else float(np.sqrt(float(sum(gap**2 for gap in gaps))))
+        moved = float(np.sqrt(float(sum(gap**2 for gap in gaps)))) if one.law == "gaussian" else sum(gaps)
         return float(moved / self.batch[0].spending.moves[place])
 
 

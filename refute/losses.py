@@ -44,7 +44,7 @@ class Loss:
         scale = Fraction(one.scale)
         if one.law == "laplace" and one.place[0].startswith("selected"):
             self.pure += Fraction(max(gaps) - min(gaps)) / scale  # the largest of noisy scores, and no number
-        elif one.law == "laplace":
+        elif one.law in ("laplace", "discrete laplace"):
             self.pure += Fraction(sum(map(abs, gaps))) / scale
         elif one.law == "gaussian":
             self.squared += Fraction(sum(gap * gap for gap in gaps)) / scale**2

@@ -150,7 +150,7 @@ def test_scores_are_distances_of_ranks_in_runs():
         below = np.cumsum(counts) - counts
         total = counts.sum()
         a, d = order.numerator, order.denominator
-        away = [max(d * b - a * total, a * total - d * (b + c), 0) for b, c in zip(below, counts, strict=True)]
+        away = [max(d * b - a * total, a * total - d * (b + c)) for b, c in zip(below, counts, strict=True)]
         assert scores_of(counts, order).tolist() == [-x for x in away]
 
 

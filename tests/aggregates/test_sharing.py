@@ -150,6 +150,10 @@ def test_the_noise_has_the_stated_scale_and_law():
             seen.append(("laplace", size, laplace_scale))
             return super().laplace(size, laplace_scale)
 
+        def discrete_laplace(self, size, laplace_scale):
+            seen.append(("discrete laplace", size, laplace_scale))
+            return super().discrete_laplace(size, laplace_scale)
+
         def gaussian(self, size, scale):
             seen.append(("gaussian", size, scale))
             return super().gaussian(size, scale)

@@ -93,7 +93,11 @@ def one_row(question):
 
 def whole_budget_for_each(question):
     """Every statistic of a question gets all of epsilon."""
-    scales = tuple(NoiseScale("laplace", move / _epsilon(question)) for move in question.spending.moves)
+    spending = question.spending
+    scales = tuple(
+        NoiseScale(noise.kind, move / _epsilon(question))
+        for move, noise in zip(spending.moves, spending.scales, strict=True)
+    )
     return replace(question, spending=replace(question.spending, scales=scales))
 
 
@@ -123,6 +127,9 @@ BROKEN = {
     ),
     "counts of replaced records with the sensitivity of add-remove": partial(
         answer_trial, "count by sex", twin=as_if_removed
+    ),
+    "a top list of replaced records with the sensitivity of add-remove": partial(
+        answer_trial, "top(age, 3) by sex", twin=as_if_removed
     ),
     "a histogram of replaced records with the sensitivity of add-remove": partial(
         answer_trial, "histogram(age, 5)", twin=as_if_removed

@@ -100,7 +100,7 @@ def test_several_numbers_are_a_table_below_their_question(capsys, monkeypatch):
     assert lines[5].split()[:3] == ["Bern", "count", str(len(of_bern))]
     assert lines[8].strip() == WHY_NO_ESTIMATE
     assert lines[9] == ""
-    assert lines[10] == f"count: {ROWS:,} +- 2.84 (90%: {ROWS - 6:,} to {ROWS:,})"
+    assert lines[10] == f"count: {ROWS:,} +- 2.80 (90%: {ROWS - 6:,} to {ROWS:,})"
     assert lines[11].startswith("people: spent 1 of epsilon 3")
     assert len(lines) == 12
     assert all(line.startswith("  ") for line in lines[1:9])

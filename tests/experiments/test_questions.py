@@ -137,7 +137,7 @@ def test_a_session_is_timed(owned):
 
 
 def test_the_tables_are_made(owned, tmp_path, monkeypatch):
-    monkeypatch.setattr(questions, "kept", lambda: [line("opendp", 2.0), line("diffprivlib", 3.0)])
+    monkeypatch.setattr(questions, "kept", lambda *_: [line("opendp", 2.0), line("diffprivlib", 3.0)])
     monkeypatch.setattr(questions, "waited", lambda *_: 0.01)
     monkeypatch.setattr(questions, "OFTEN", (2, 2))
     lines = list(questions.measured(owned, Setting("questions-adult", tmp_path, quick=True), "replace", 0.1))
@@ -147,3 +147,22 @@ def test_the_tables_are_made(owned, tmp_path, monkeypatch):
     row = next(r for r in table.rows if r[0] == "mean(age)")
     assert [cell.value if isinstance(cell, Measured) else cell for cell in row[2:5]] == [2.0, 3.0, None]
     assert "of 2 comparisons" in questions.verdict(lines)
+
+
+def test_lost_comparisons_are_asked_again_and_weighed_against_chance(owned, tmp_path, monkeypatch):
+    monkeypatch.setattr(questions, "kept", lambda *_: [line("opendp", 0.5)])
+    rivals = {"opendp": line("opendp", 0.01), "diffprivlib": line("diffprivlib", 2.0)}
+    lost = Line(named("mean(age)"), Measured(1.0, 0.1, 200), None, Measured(0.95, 0.02, 200), 0.1, rivals)
+    assert lost.behind("diffprivlib") == pytest.approx(-1 / math.hypot(0.1, 0.1))
+    said = " ".join(questions.by_chance([lost]).split())
+    assert "1 of 2 comparisons" in said
+    assert f"with probability {1 - (1 - 0.02275) ** 2:.2f} (as if" in said
+    assert "The largest difference is 7.0 standard errors" in said
+    setting = Setting("questions-adult", tmp_path, quick=True)
+    table = questions.asked_again(owned, setting, [("replace", lost)], 0.1)
+    (row,) = table.rows
+    assert row[:3] == ["mean(age)", "replace", "OpenDP"]
+    assert row[6].value == 0.5
+    assert row[8] == pytest.approx((row[7].value - 0.5) / math.hypot(row[7].error, 0.1))
+    won = Line(lost.question, lost.ours, None, lost.coverage, 0.1, {"diffprivlib": rivals["diffprivlib"]})
+    assert questions.asked_again(owned, setting, [("replace", won)], 0.1) is None

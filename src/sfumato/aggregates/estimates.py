@@ -65,9 +65,7 @@ def _number(name: str, statistic: Statistic, seen: Seen, most: float | None) -> 
 def counts(values: Integers, noise: NoiseScale, most: float | None) -> Estimate:
     """Counts of records, each with its own noise."""
     top = _UNBOUNDED if most is None else most
-    if noise.kind == "laplace":
-        return additive_noise.counted(values, noise.scale, top)
-    return additive_noise.tallied(values, additive_noise.summed_law("gaussian", [(1.0, 1, noise.scale)]), top)
+    return additive_noise.tallied(values, noise.law(), top).of(Quantity("records"))
 
 
 def _known(values: Floats) -> Estimate:
@@ -104,6 +102,7 @@ def _label(level: Level) -> str:
 def _of_moments(name: str, statistic: Moments, seen: Seen, most: float | None) -> Estimate:
     values, noise = seen
     grid, whole = statistic.grid, statistic.whole
+    assert noise.kind != "discrete laplace"
     law = MomentNoise(noise.kind, noise.scale / whole, 1.0 / whole)
     moments = NoisyMoments(values / whole, statistic.basis, law)
     width = grid.high - grid.low
@@ -146,24 +145,21 @@ def _of_total(name: str, statistic: Totalled, seen: Seen, most: float | None) ->
     grid, step = statistic.grid, statistic.grid.step
     rows = (most or 0.0) if statistic.from_low else None
     origin = 0.0 if rows is None else grid.low * rows
-    law = additive_noise.summed_law(noise.kind, [(step, 1, noise.scale)])
     if name == "sum":
-        slack = grid.rounding * (most or 0.0) + step / 2
-        return _shifted(origin + values[:, 0] * step, law, _sums(grid, rows), slack)
+        slack = grid.rounding * (most or 0.0) + step * noise.rounded
+        return _shifted(origin + values[:, 0] * step, noise.law(step), _sums(grid, rows), slack)
     assert rows is not None
     unit = step / max(rows, 1.0)
-    mean = additive_noise.summed_law(noise.kind, [(unit, 1, noise.scale)])
     value = grid.low + values[:, 0] * unit
-    return _shifted(value, mean, Quantity("", grid.low, grid.high), grid.rounding + unit / 2)
+    return _shifted(value, noise.law(unit), Quantity("", grid.low, grid.high), grid.rounding + unit * noise.rounded)
 
 
 def _of_spread(statistic: PublicSpread, seen: Seen, rows: float) -> Estimate:
     values, noise = seen[0].astype(np.float64), seen[1]
     unit = statistic.grid.step**2 / max(rows, 1.0)
-    law = additive_noise.summed_law(noise.kind, [(unit, 1, noise.scale)])
     width = statistic.grid.high - statistic.grid.low
-    quantity = Quantity("squared", 0.0, width**2 / 4)
-    return _shifted(values[:, 0] * unit, law, quantity, 2 * width * statistic.grid.rounding + 1.5 * unit)
+    slack = 2 * width * statistic.grid.rounding + (1 + noise.rounded) * unit
+    return _shifted(values[:, 0] * unit, noise.law(unit), Quantity("squared", 0.0, width**2 / 4), slack)
 
 
 def _sums(grid: Grid, rows: float | None) -> Quantity:
@@ -177,7 +173,7 @@ def _shifted(value: ArrayLike, law: additive_noise.Law, quantity: Quantity, slac
     """Numbers that are the truth plus noise of a known law, which gives exact intervals.
 
     slack : what is added on either side, for rounding: at least half a step of the whole numbers that got the noise, so
-            that steps lose no coverage.
+            that steps lose no coverage; a law of whole numbers needs none of it.
     """
     seen = np.asarray(value, np.float64)
 

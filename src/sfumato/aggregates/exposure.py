@@ -17,7 +17,7 @@ such vectors a and b, ||a - b||_1 <= 2 s, and ||a - b||_2^2 = ||a||^2 + ||b||^2 
 rows of one person add up, by the triangle inequality.
 
 Scores of a quantile of order a/d: t(e) = (d - a) l(e) - a r(e), with l(e) records below an edge e and r(e) above it,
-and the score of a cell between the edges e and f is -max(t(e), -t(f), 0). A record that comes or goes moves every t by
+and the score of a cell between the edges e and f is -max(t(e), -t(f)). A record that comes or goes moves every t by
 d - a or by a, so by at most m = max(a, d - a), and each score by as much, as maxima do. One that is replaced and stays
 among those that count moves every t by 0 or d; otherwise it comes or goes. Differences of two scores move by twice
 this, which is what a choice by scores pays for each step. Under ``replace`` with groups, the scores of two groups may

@@ -2,10 +2,10 @@
 
 Two stages share the budget of the statistic, by the public part ``FOR_COUNTS``:
 
-1. For each order, the exponential mechanism chooses a cell of the grid by integer scores, minus the distance of its
-   ranks from that of the quantile (Smith 2011). ``exposure`` proves how far one unit moves them. On small grids with
-   Laplace noise it is permute-and-flip (McKenna and Sheldon 2020), which costs the same and errs less where few cells
-   have high scores.
+1. For each order, the exponential mechanism chooses a cell of the grid by integer scores: minus the distance of its
+   ranks from that of the quantile (Smith 2011), or how deep this lies within them. ``exposure`` proves how far one unit
+   moves them. On small grids with Laplace noise it is permute-and-flip (McKenna and Sheldon 2020), which costs the same
+   and errs less where few cells have high scores.
 2. The records between edges at distances 1, 2, 4, ... from the chosen cells are counted, with noise. The counts are
    disjoint, so they cost once. ``ranks`` makes intervals of them, which hold whatever was chosen.
 
@@ -46,19 +46,20 @@ _CLEAR = 4.0  # standard errors above 0 from which on a noisy count says how den
 def scores(filled: Integers, counts: Integers, cells: int, order: Fraction) -> tuple[Integers, Integers]:
     """The scores of all cells for a quantile of an order a/d, in 1/d of a rank: runs of equal ones, and their lengths.
 
-    The score of a cell with l records below it, c in it and n in all is -max(d l - a n, a n - d (l + c), 0).
+    The score of a cell with l records below it, c in it and n in all is -max(d l - a n, a n - d (l + c)): how far the
+    quantile's rank is outside of the cell's ranks, as a negative number, or how deep inside of them, as a positive one.
     filled : the cells that hold records, rising; counts : how many each of them holds.
     """
     above, whole = order.numerator, order.denominator
     below = np.concatenate([[0], np.cumsum(counts)])
     total = above * below[-1]
-    inside = np.maximum(np.maximum(whole * below[:-1] - total, total - whole * below[1:]), 0)
+    outside = np.maximum(whole * below[:-1] - total, total - whole * below[1:])
     between = np.abs(whole * below - total)
     lengths = np.empty(2 * len(filled) + 1, np.int64)
     lengths[1::2] = 1
     lengths[0::2] = np.diff(np.concatenate([[-1], filled, [cells]])) - 1
     found = np.empty(len(lengths), np.int64)
-    found[0::2], found[1::2] = -between, -inside
+    found[0::2], found[1::2] = -between, -outside
     return found[lengths > 0], lengths[lengths > 0]
 
 

@@ -9,6 +9,7 @@ evenly, for nothing else is known before anything is measured.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sfumato.aggregates.exposure import Exposure
 from sfumato.aggregates.noise_scale import NoiseScale
@@ -18,6 +19,8 @@ from sfumato.privacy.calibration import least_level
 from sfumato.privacy.losses import Composed, Gaussian, Loss
 from sfumato.randomness.noise import LARGEST_SCALE, SMALLEST_SCALE, laplace_scale
 
+_DISCRETE: Literal["discrete laplace"] = "discrete laplace"
+_ROUNDED: Literal["laplace"] = "laplace"
 _BELOW = 1 - 2.0**-48  # so that shares which are rounded never sum to more than all
 _UP = 1 + 2.0**-48
 
@@ -35,13 +38,17 @@ class Spending:
 
     @classmethod
     def of(cls, statistics: Sequence[Statistic], exposure: Exposure, epsilon: float, delta: float) -> "Spending":
-        """The noise that spends (epsilon, delta): Laplace noise if delta is 0, Gaussian noise otherwise."""
+        """The noise that spends (epsilon, delta): Laplace noise if delta is 0, Gaussian noise otherwise.
+
+        Laplace noise is discrete where every answer shows a noisy number by itself, and rounded elsewhere.
+        """
         norms = [statistic.moves(exposure) for statistic in statistics]
         if delta == 0:
             l1 = [norm.l1 for norm in norms]
             shares = _shares([s.relative_variance * m**2 for s, m in zip(statistics, l1, strict=True)], 1 / 3)
             found = [laplace_scale(m, epsilon * a) for m, a in zip(l1, shares, strict=True)]
-            made = cls(tuple(NoiseScale("laplace", b) for b in found), tuple(map(float, l1)), tuple(statistics))
+            kinds = [_DISCRETE if statistic.one_by_one else _ROUNDED for statistic in statistics]
+            made = cls(tuple(map(NoiseScale, kinds, found)), tuple(l1), tuple(statistics))
         else:
             l2 = [norm.l2 for norm in norms]
             shares = _shares([s.relative_variance * m**2 for s, m in zip(statistics, l2, strict=True)], 1 / 2)

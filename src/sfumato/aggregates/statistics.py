@@ -13,7 +13,7 @@ moves are 2 in the l1 norm, and one number has half the variance that the differ
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sfumato.aggregates.exposure import Exposure, Norms
 from sfumato.aggregates.noise_scale import NoiseScale
 from sfumato.errors import ParameterError
 from sfumato.numerics.types import Bools, Floats, Integers
+from sfumato.privacy.discrete_loss import DiscreteLaplace
 from sfumato.privacy.losses import Laplace, Loss
 from sfumato.queries.axes import Axis
 from sfumato.randomness.secret import Secret
@@ -72,9 +73,13 @@ class Grid:
 
 
 class Statistic(ABC):
-    """Exact integers of a question: ``numbers`` for each group."""
+    """Exact integers of a question: ``numbers`` for each group.
+
+    one_by_one : every answer shows one noisy number by itself, so the discrete law of its noise gives exact intervals.
+    """
 
     __slots__ = ()
+    one_by_one: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -115,7 +120,7 @@ class Statistic(ABC):
 
     def losses(self, move: float, noise: NoiseScale) -> list[Loss]:
         """What publishing costs with Laplace noise; Gaussian noise of scale s always costs mu = move / s."""
-        return [Laplace(move, noise.scale)]
+        return [DiscreteLaplace(int(move), noise.scale) if self.one_by_one else Laplace(move, noise.scale)]
 
     @property
     @abstractmethod
@@ -130,6 +135,8 @@ class Statistic(ABC):
 @dataclass(frozen=True, slots=True)
 class Counted(Statistic):
     """How many records there are."""
+
+    one_by_one: ClassVar[bool] = True
 
     @property
     def numbers(self) -> int:
@@ -154,6 +161,7 @@ class Counted(Statistic):
 class LevelCounts(Statistic):
     """How many records have each level of a column."""
 
+    one_by_one: ClassVar[bool] = True
     axis: Axis
 
     @property
@@ -186,6 +194,7 @@ class LevelCounts(Statistic):
 class Totalled(Statistic):
     """The sum of a column, in steps of its grid, from ``origin``: 0, or the low bound where the number is public."""
 
+    one_by_one: ClassVar[bool] = True
     of: Measured
     from_low: bool
     grid: Grid = field(init=False)
@@ -305,6 +314,7 @@ class PublicSpread(Statistic):
     ceiling of the difference of what they round.
     """
 
+    one_by_one: ClassVar[bool] = True
     of: Measured
     grid: Grid = field(init=False)
 

@@ -64,7 +64,7 @@ def _apart(question: PreparedQuestion, pair: tuple[list[Integers], list[Integers
     found = 0.0
     for noise, one, two in zip(question.spending.scales, *pair, strict=True):
         gaps = np.abs((one - two) / noise.scale)
-        found += float(gaps.sum() if noise.kind == "laplace" else (gaps**2).sum())
+        found += float((gaps**2).sum() if noise.kind == "gaussian" else gaps.sum())
     return found
 
 
@@ -150,6 +150,7 @@ _SLACK = {"delta": 0.01}
 AGGREGATES: dict[str, Callable[[float], Trial]] = {
     name: functools.partial(answer_trial, text, **promise)
     for name, text, promise in (
+        ("count, condition, add-remove", "count where smoker", _COMES),
         ("count by group, replace", "count by sex", {}),
         ("count by group, add-remove, Gaussian", "count by sex, smoker", _COMES | _SLACK),
         ("sum, condition", "sum(age) where smoker", {}),
@@ -160,6 +161,7 @@ AGGREGATES: dict[str, Callable[[float], Trial]] = {
         ("variance, public number of rows", "variance(age)", {}),
         ("variance by group, Gaussian", "variance(age) by sex", _SLACK),
         ("histogram, add-remove", "histogram(age, 5)", _COMES),
+        ("top by group, replace", "top(age, 3) by sex", {}),
         ("top by group, Gaussian", "top(age, 3) by sex", _SLACK),
         ("quantiles, tree", "quantile(age, 0.25 0.5 0.75) by sex", {}),
         ("median, tree, add-remove, Gaussian", "median(age)", _COMES | _SLACK),

@@ -22,6 +22,7 @@ _LEAST = 1e-3  # the least share of a tail, as a part of its even share
 _HALVINGS = 64
 _ROUNDED = 1 / 12  # what rounding to a whole number adds to the variance of noise
 _PERIOD, _HARMONICS = 64.0, 1 << 13  # of the law of a sum, in standard deviations; both far more than it needs
+_OVER = 1 + 2.0**-40  # more than the rounding of a logarithm, times a scale
 _RARE = 1e-7  # tails below are bounded, not computed
 _SLOPES = np.linspace(0.005, 0.995, 199)  # of exponential bounds on tails, as parts of the largest
 
@@ -93,14 +94,41 @@ class LaplaceSum:
         return np.asarray(np.where(wanted >= _RARE, found, self._bounded(wanted)))
 
 
+@dataclass(frozen=True, slots=True)
+class DiscreteLaw:
+    """The law of ``weight`` times one whole number k, in proportion to q^|k| with q = e^(-1/b)."""
+
+    weight: float
+    b: float
+
+    @property
+    def scale(self) -> float:
+        """Its standard deviation: sqrt(2 q) / (1 - q) for k."""
+        return self.weight / (math.sqrt(2) * math.sinh(1 / (2 * self.b)))
+
+    def tail(self, probability: Floats, copies: int) -> Floats:
+        """What it exceeds with at most a probability <= 1/2.
+
+        The least h of the whole numbers from 0 with P[k > h] = q^(h+1) / (1 + q) <= probability, rounded up.
+        """
+        assert copies == 1
+        wanted = np.maximum(np.asarray(probability, np.float64), 1e-300)
+        least = -self.b * (np.log(wanted) + math.log1p(math.exp(-1 / self.b)))
+        return np.asarray(self.weight * np.maximum(np.ceil(least * _OVER) - 1, 0.0))
+
+
 def summed_law(kind: str, terms: Sequence[tuple[float, int, float]]) -> Law:
-    """The law of a weighted sum of independent noise, each number of it rounded to a whole one.
+    """The law of a weighted sum of independent noise, each number of it rounded to a whole one, or one discrete number.
 
     terms : of each kind of term its weight, how many there are, and the scale of the noise: b, or sigma.
     Gaussian noise is taken as normal, with a variance that rounding makes larger by 1/12 in each number. From a scale
     of 1 on, tails differ by less than 0.001; below that, rounded noise varies less than this.
     """
     kept = tuple(term for term in terms if term[0] != 0 and term[1] > 0)
+    if kind == "discrete laplace":
+        ((weight, count, b),) = kept
+        assert count == 1
+        return DiscreteLaw(weight, b)
     if kind == "laplace":
         return _laplace_sum(kept)
     variance = math.fsum(count * weight**2 * (scale**2 + _ROUNDED) for weight, count, scale in kept)
@@ -117,7 +145,8 @@ def tallied(value: ArrayLike, noise: Law, most: float = 2.0**53) -> Estimate:
 
     Guarantee: post-processing of a release; costs no privacy.
     Error:     unbiased; the standard error is that of the noise. Intervals are of whole numbers, and half a record
-               wider on either side than the law asks for, so that steps of the sum lose no coverage.
+               wider on either side than the law asks for, so that steps of the sum lose no coverage. Of a law of
+               whole numbers that is nothing: they are the exact belt.
     """
     seen = np.asarray(value, np.float64)
     bounds = partial(_whole_belt, value=seen, noise=noise, most=np.full(seen.shape, float(most)))
