@@ -1,9 +1,10 @@
 """The questions of ``question_list`` to OpenDP, diffprivlib and SmartNoise SQL, at our epsilon, neighbours and bounds.
 
-Usage: SFUMATO_DATA=FOLDER python experiments/question_rivals.py RIVAL [--runs 200] [--only PART_OF_TEXT]
+Usage: SFUMATO_DATA=FOLDER python experiments/question_rivals.py RIVAL [--runs 200] [--only PART_OF_TEXT] [--again]
 
 Each answers in an environment of its own (`make rivals` makes both). Where a library has several ways, all
-are run. Errors of each are added to question_rivals.jsonl, which ``questions`` reads.
+are run. Errors of each are added to question_rivals.jsonl, which ``questions`` reads. With --again they are added to
+question_rivals_again.jsonl: ``questions`` shows them beside comparisons that were lost, and decides none by them.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from table_data import load
 EPSILONS, RELATIONS, RUNS = (0.1, 1.0), ("add-remove", "replace"), 200
 _HERE = Path(__file__).parent
 KEPT = _HERE / "question_rivals.jsonl"
+AGAIN = _HERE / "question_rivals_again.jsonl"
 RIVALS = {"opendp": ".venv-questions", "diffprivlib": ".venv-questions", "smartnoise": ".venv-questions-sql"}
 
 
@@ -60,9 +62,10 @@ def scored(asked: Asked, told: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield line
 
 
-def kept() -> list[dict[str, Any]]:
+def kept(file: Path | None = None) -> list[dict[str, Any]]:
     """What was measured: the last line for each rival, question, relation, epsilon and way."""
-    lines = [json.loads(line) for line in KEPT.read_text().splitlines()] if KEPT.exists() else []
+    path = file or KEPT
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     keys = ("rival", "question", "relation", "epsilon", "way")
     return list({tuple(line[k] for k in keys): line for line in lines}.values())
 
@@ -83,6 +86,7 @@ def main() -> None:
     parser.add_argument("rival", choices=RIVALS)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--only", default="")
+    parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
     asked = adult()
     wanted: dict[str, Any] = {"epsilons": EPSILONS, "relations": RELATIONS, "runs": given.runs}
@@ -90,7 +94,7 @@ def main() -> None:
         if given.only not in question["text"]:
             continue
         told = answers(given.rival, asked, wanted | {"questions": [question]})
-        with KEPT.open("a") as file:  # as they come: all of them take an hour
+        with (AGAIN if given.again else KEPT).open("a") as file:  # as they come: all of them take an hour
             for line in scored(asked, told):
                 file.write(json.dumps({"rival": given.rival, "version": told["version"]} | line) + "\n")
 

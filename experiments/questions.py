@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -21,8 +22,10 @@ import scipy.stats
 from learning import prose
 from page import Cell, Experiment, Measured, Paper, Part, Setting, Table
 from question_list import QUESTIONS, Asked, Question, errors, held, rank_errors
-from question_rivals import RELATIONS, RIVALS, best, kept
+from question_rivals import AGAIN, RELATIONS, RIVALS, best, kept
 from sfumato.aggregates.asked import PreparedQuestion, prepare, sums_of
+from sfumato.aggregates.estimates import AggregateAnswer
+from sfumato.aggregates.selection import FOR_COUNTS
 from sfumato.engines.local import LocalRows
 from sfumato.files.open_table import open_table
 from sfumato.ledger.ledger import Ledger
@@ -37,6 +40,8 @@ from table_data import adult
 
 Relation = Literal["add-remove", "replace"]
 OFTEN, LEVEL, TIMED = (200, 20), 0.95, 5
+MANY = (2000, 20)  # repetitions of a question that lost a comparison
+ALLOWED, FALSE = 2.0, 0.05  # standard errors, and the rate of false alarms among all comparisons
 SHOWN, OTHER = 0.1, 1.0
 NAMES = {"opendp": "OpenDP", "diffprivlib": "diffprivlib", "smartnoise": "SmartNoise"}
 FILE = "adult.parquet"
@@ -84,13 +89,16 @@ def repeated(owned: Owned, question: Question, promise: Guarantee, secrets: Sequ
 def _numbers(prepared: PreparedQuestion, noisy: Any, rows: int) -> tuple[Floats, Floats, Floats]:
     """The numbers of an answer in the order of ``question_list``, with their intervals."""
     parts = prepared.answered(noisy, rows)
-    if parts[0].places is not None:
-        shown = parts[0].places.ravel().astype(float)
-        return shown, *map(np.ravel, parts[0].estimate.interval(LEVEL))
     ends = [part.estimate.interval(LEVEL) for part in parts]
-    columns = [[np.ravel(part.estimate.value) for part in parts], *([np.ravel(e[i]) for e in ends] for i in (0, 1))]
-    value, low, high = (np.concatenate(column).astype(float) for column in columns)
-    return value, low, high
+    low, high = (np.concatenate([np.ravel(e[i]) for e in ends]).astype(float) for i in (0, 1))
+    return _values(parts), low, high
+
+
+def _values(parts: Sequence[AggregateAnswer]) -> Floats:
+    """The numbers of an answer, or the places of a top list."""
+    if parts[0].places is not None:
+        return parts[0].places.ravel().astype(float)
+    return np.concatenate([np.ravel(part.estimate.value) for part in parts]).astype(float)
 
 
 def waited(owned: Owned, question: Question, relation: Relation, epsilon: float, times: int = TIMED) -> float:
@@ -127,15 +135,14 @@ class Line:
         """Our error over the smallest of a rival; None where there is none, or both are 0."""
         return self.ours.value / self.best if self.best else None
 
+    def behind(self, rival: str) -> float:
+        """By how many standard errors of the difference our error is above a rival's."""
+        return _apart(self.ours, _error(self.rivals[rival]))
+
     @property
     def beaten_by(self) -> list[str]:
         """The rivals whose error is smaller by more than two standard errors of the difference."""
-        found = []
-        for name, line in self.rivals.items():
-            allowed = 2 * math.hypot(self.ours.error, line["standard_error"])
-            if self.ours.value > line["error"] + allowed:
-                found.append(name)
-        return found
+        return [name for name in self.rivals if self.behind(name) > ALLOWED]
 
     @property
     def uncovered(self) -> bool:
@@ -157,6 +164,42 @@ def measured(owned: Owned, setting: Setting, relation: Relation, epsilon: float)
         seconds = waited(owned, question, relation, epsilon)
         yield Line(question, error, rank, _coverage(inside), seconds, rivals)
         setting.told(f"{relation}, epsilon {epsilon:g}: {question.text}")
+
+
+def asked_again(owned: Owned, setting: Setting, lines: Sequence[tuple[Relation, Line]], epsilon: float) -> Table | None:
+    """The comparisons that were lost, with many more repetitions of ours: chance goes away, and a cause stays."""
+    rows: list[list[Cell]] = []
+    more = best(kept(AGAIN))
+    for relation, line in lines:
+        for rival in line.beaten_by:
+            own = setting.secrets(f"again {line.question.text} {relation} {epsilon}")
+            promise = Guarantee(epsilon=epsilon, neighbours=relation)
+            prepared = prepare(parse_question(line.question.text, owned.schema), promise)
+            sums = owned.summed(prepared)
+            noisy = (prepared.noisy(sums, next(own)) for _ in range(setting.often(*MANY)))
+            found = np.array([_values(prepared.answered(n, int(sums[0]))) for n in noisy])
+            ours = Measured.of(errors(owned.asked, line.question, found))
+            theirs = _error(line.rivals[rival])
+            again = _error(more.get((line.question.text, relation, epsilon, rival)))
+            said: list[Cell] = [line.question.text, relation, NAMES[rival], theirs, line.ours, line.behind(rival)]
+            rows.append([*said, again, ours, _apart(ours, again or theirs)])
+    head = ("question", "neighbours", "rival", "theirs", "ours", "apart", "theirs again", "ours again", "apart again")
+    shown = {"ours": ".3g", "ours again": ".3g", "theirs again": ".3g", "apart": ".1f", "apart again": ".1f"}
+    return Table(f"again {epsilon:g}", head, rows, shown) if rows else None
+
+
+def by_chance(lines: Sequence[Line]) -> str:
+    """How many comparisons would be lost between equals, and how likely it is to lose as many."""
+    apart = [line.behind(name) for line in lines for name in line.rivals]
+    lost, pairs = sum(z > ALLOWED for z in apart), len(apart)
+    each = float(scipy.stats.norm.sf(ALLOWED))
+    return prose(
+        f"Both relations together: {lost} of {pairs} comparisons at this epsilon are lost by more than two standard "
+        f"errors. Were all errors equal, chance alone would put {each * pairs:.1f} there, and {lost} or more with "
+        f"probability {float(scipy.stats.binom.sf(lost - 1, pairs, each)):.2f} (as if comparisons were independent). "
+        f"The largest difference is {max(apart):.1f} standard errors; among {pairs} equals it is above "
+        f"{float(scipy.stats.norm.isf(FALSE / pairs)):.1f} with probability {FALSE:.0%} at most (Bonferroni)."
+    )
 
 
 def _coverage(inside: Any) -> Measured:
@@ -186,8 +229,15 @@ def table_of(lines: Sequence[Line], relation: Relation, epsilon: float) -> Table
     return Table(f"{relation} {epsilon:g}", head, rows, {"coverage": ".3f", "ratio": ".2f", "ours": ".3g"} | times_as)
 
 
-def _error(line: dict[str, Any] | None) -> Cell:
+def _error(line: dict[str, Any] | None) -> Measured | None:
     return None if line is None else Measured(line["error"], line["standard_error"], line["repetitions"])
+
+
+def _apart(ours: Measured, theirs: Measured | None) -> float:
+    """By how many standard errors of the difference our error is above another; 0 where both are exact."""
+    assert theirs is not None
+    spread = math.hypot(ours.error, theirs.error)
+    return (ours.value - theirs.value) / spread if spread else 0.0
 
 
 def verdict(lines: Sequence[Line]) -> str:
@@ -221,13 +271,16 @@ to be replaced and the number of rows to be public, but for its histogram, count
 record to be added or removed; it has no quantiles, and refuses the variance of capital_gain. `make rivals
 DATA=FOLDER` asks them again."""
 
-_WHY = """Where ours and a rival add the same noise (sums, means and variances of a public number of rows, for
-example), chance alone puts one comparison in {chance:.0f} beyond two standard errors. Counts at epsilon 1: ours is
-Laplace noise, rounded, of mean size {rounded:.2f}, that of OpenDP and diffprivlib the discrete Laplace law, of mean
-size {discrete:.2f}. Quantiles of age by sex: OpenDP scores a candidate as if the part p of the records equal to it
-lay below the quantile of order p, and the upper quartiles of both sexes lie near that part of their year; where the
-quantile lies elsewhere in it, this score misses it. Quantiles of fnlwgt: a part of our epsilon buys the counts that
-intervals need."""
+_AGAIN = """Lines that lost a comparison, with {runs} repetitions of ours, and of the rival where it was asked again (a
+dash: it was not, and its first error stands for it). *apart*: by how many standard errors ours is above the rival's.
+Where this falls, chance had put it there."""
+_WHY = """Counts at epsilon 1: the noise of OpenDP, diffprivlib and ours is the discrete Laplace law, of mean size
+{discrete:.2f}; rounded Laplace noise would be of mean size {rounded:.2f}. Sums, means and variances of a public number
+of rows have the same noise, too, but for rounding, and top lists are those of the same noisy counts: what differs there
+is chance. Quantiles of age by sex: OpenDP scores a candidate as if the part p of the records equal to it lay below the
+quantile of order p, and the upper quartiles of both sexes lie near that part of their year; where the quantile lies
+elsewhere in it, this score misses it. Quantiles of fnlwgt: {counts} of our epsilon buys the counts that intervals need,
+which the rivals do not have, so that our ranks err by {more:.1%} more."""
 
 
 def compared(setting: Setting, epsilon: float = SHOWN) -> Iterator[Part]:
@@ -238,20 +291,27 @@ def compared(setting: Setting, epsilon: float = SHOWN) -> Iterator[Part]:
     if epsilon == SHOWN:
         yield prose(_ABOUT.format(runs=setting.often(*OFTEN), level=LEVEL))
         yield prose(_RIVALS.format(versions=_versions()))
+    every: list[tuple[Relation, Line]] = []
     for relation in RELATIONS:
         lines = list(measured(owned, setting, relation, epsilon))
+        every += [(relation, line) for line in lines]
         yield f"**Epsilon {epsilon:g}, a record {_RELATION[relation]}**"
         yield table_of(lines, relation, epsilon)
         if any(line.rank for line in lines):
             yield "Quantiles, in ranks: how many records lie between an answer and the rank that was asked for."
             yield rank_table(lines, relation, epsilon)
         yield verdict(lines)
+    yield by_chance([line for _, line in every])
+    if (again := asked_again(owned, setting, every, epsilon)) is not None:
+        yield prose(_AGAIN.format(runs=f"{setting.often(*MANY):,}"))
+        yield again
 
 
 def compared_at_one(setting: Setting) -> Iterator[Part]:
     """The same at the other epsilon."""
     yield from compared(setting, OTHER)
-    yield prose(_WHY.format(chance=1 / scipy.stats.norm.sf(2), rounded=_rounded(OTHER), discrete=_discrete(OTHER)))
+    terms = {"rounded": _rounded(OTHER), "discrete": _discrete(OTHER)}
+    yield prose(_WHY.format(**terms, counts=Fraction(FOR_COUNTS), more=FOR_COUNTS / (1 - FOR_COUNTS)))
 
 
 def _rounded(epsilon: float) -> float:
