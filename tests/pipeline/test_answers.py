@@ -160,7 +160,7 @@ def test_numbers_are_shown_with_two_digits_of_their_error(ask):
     lines = written(ask("mean(income), count, sum(age)", 100.0))
     assert [line.split()[1:3] for line in lines[1:]] == [["250.1", "7.07"], ["4", "0"], ["140", "3.37"]]
     assert written(ask("sum(income) by smoker", 0.01))[2].split()[2:4] == ["300", "282,843"]
-    assert summary(ask("count where smoker", 0.5), 0.9) == "2 +- 2.84 (90%: 0 to 4)"
+    assert summary(ask("count where smoker", 0.5), 0.9) == "2 +- 2.80 (90%: 0 to 4)"
 
 
 def test_texts_of_the_schema_cannot_move_the_cursor_or_add_a_tag(ask):
