@@ -123,7 +123,6 @@ CASES = (
     Case("edge responses", functools.partial(samples.edges, sf.EdgeResponse, **_EDGE)),
     Case("graph sketch", samples.graph_sketch, delta=DELTA, twin=4.0),
     Case("counts", samples.counted),
-    Case("counts, discrete noise", functools.partial(samples.counted, question="count where f")),
     _singly(
         "sketch, fresh projection",
         sf.Sketch(dimension=2, projection="gaussian", noise="gaussian"),

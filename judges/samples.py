@@ -159,7 +159,7 @@ def _flags(true: int, false: int, *, inside: bool) -> pa.Table:
     return pa.table({"f": np.array([True] * true + [False] * false + [inside])})
 
 
-def counted(epsilon: float, canaries: int, seed: int, question: str = "f") -> Scores:
+def counted(epsilon: float, canaries: int, seed: int) -> Scores:
     """One question, again and again, about tables with and without the record; each answer is charged by itself."""
     del seed
 
@@ -167,7 +167,7 @@ def counted(epsilon: float, canaries: int, seed: int, question: str = "f") -> Sc
         found: list[float] = []
         with _session(_flags(1, 0, inside=inside)) as session:
             while len(found) < canaries // 2:
-                found += [a.value for a in session.ask_all([question] * 5000, epsilon=epsilon)]
+                found += [a.value for a in session.ask_all(["f"] * 5000, epsilon=epsilon)]
         return np.array(found)
 
     return answers(True), answers(False)
