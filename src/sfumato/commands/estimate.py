@@ -56,11 +56,20 @@ def _add_between_records(questions: Any) -> None:
         choices=("learned", "none"),
         help="Prior of the records of a sketch: learned from the release, or none (default: learned).",
     )
+    _add_posterior(nearest)
     add_level(nearest, "all records together; credible intervals hold for each, however it was chosen")
     text = "Cluster the records by k-means and show the sizes of the clusters."
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
     add_folder(cluster)
     cluster.add_argument("clusters", type=int, metavar="K", help="Number of clusters.")
+
+
+def _add_posterior(parser: Any) -> None:
+    parser.add_argument(
+        "--posterior",
+        metavar="FILE",
+        help="File that keeps the prior learned from the release: used if it is there, and written if not.",
+    )
 
 
 def _add_about_columns(questions: Any) -> None:
@@ -264,11 +273,26 @@ def _found_nearest(options: Any) -> Any:
 
     ask = _ask(options, "nearest")
     if isinstance(ask.__self__, SketchRelease):
+        if options.posterior and options.prior != "none":
+            _kept_posterior(ask.__self__, options.posterior)
         return ask(options.record, options.k, options.prior or "learned")
-    if options.prior == "learned":
+    if options.prior == "learned" or options.posterior:
         kind = ask.__self__.manifest["kind"]
         raise ReleaseError(f"{options.release} is a release of kind {kind!r}, of which no prior is learned")
     return ask(options.record, options.k)
+
+
+def _kept_posterior(release: Any, file: str) -> Any:
+    """The posterior of a release by the prior that a file keeps; learned, and kept there, if there is no file yet."""
+    from pathlib import Path
+
+    path = Path(file)
+    if path.exists() or path.is_symlink():
+        return release.posterior(path)
+    found = release.posterior()
+    if found.learned:
+        found.save(path)
+    return found
 
 
 def _expected(found: Any) -> dict[str, float]:
