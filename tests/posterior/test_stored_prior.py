@@ -147,3 +147,37 @@ def test_the_command_writes_it_once_and_uses_it(kept, tmp_path, capsys, monkeypa
     assert (tmp_path / "p").read_bytes() == written
     assert main([*command[:2], str(place / "other"), *command[3:]]) == 2
     assert "learned from another release" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("question", ["classify", "regress"])
+def test_the_command_guesses_by_public_labels(kept, question, tmp_path, capsys):
+    place, _ = kept
+    known = np.arange(0, 200, 2)
+    labels = (load(place / "r").posterior(place / "r.posterior").means()[:, 0] > 0).astype(int)
+    (tmp_path / "l.csv").write_text("record,label\n" + "\n".join(f"{i},{labels[i]}" for i in known))
+    command = ["estimate", question, str(place / "r"), str(tmp_path / "l.csv"), "--k", "5"]
+    assert main([*command, "--posterior", str(place / "r.posterior"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["guesses"]
+    assert [line["record"] for line in found] == list(range(1, 200, 2))
+    own = getattr(load(place / "r").posterior(place / "r.posterior"), question)(
+        np.arange(1, 200, 2), known, labels[known], 5
+    )
+    assert [line["label"] for line in found] == own.tolist()
+    assert np.mean((own > 0.5) == labels[1::2]) > 0.9
+    assert main(command) == 0
+    assert "70 more records" in capsys.readouterr().out
+    for text in ("a,b\n1,2\n", "record,label\nx,1\n", "record,label\n1,\n3,x\n", "record,label\n"):
+        (tmp_path / "l.csv").write_text(text)
+        assert main(command) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_command_clusters_posterior_means(kept, capsys):
+    place, _ = kept
+    command = ["estimate", "cluster", str(place / "r"), "2", "--json"]
+    found = []
+    for prior in ([], ["--prior", "learned"], ["--posterior", str(place / "r.posterior")]):
+        assert main([*command, *prior]) == 0
+        found.append(json.loads(capsys.readouterr().out)["labels"])
+    assert found[1] == found[2] == load(place / "r").posterior().cluster(2).labels.tolist()
+    assert found[0] == load(place / "r").cluster(2).labels.tolist()
