@@ -121,6 +121,16 @@ def test_what_strangers_wrote_is_refused_in_one_line(kept, forged, tmp_path, cap
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_what_rounding_does_to_a_covariance_is_no_forgery(kept, tmp_path):
+    """EM makes covariances that are symmetric but for rounding, as that of digits of 784 numbers did."""
+    place, _ = kept
+    found = json.loads((place / "r.posterior").read_text())
+    rounded = [[[0.3, 0.1 + 1e-16], [0.1, 0.1 / 3]]]  # its least eigenvalue is 0 but for rounding
+    assert np.linalg.eigvalsh(rounded).min() == pytest.approx(0, abs=1e-16)
+    (tmp_path / "x").write_text(json.dumps(found | {"mixture.covariances": _array(rounded)}))
+    assert load(place / "r").posterior(tmp_path / "x").nearest(0, 3).indices.shape == (3,)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 1, "format": 2}', "[" * 100_000])
 def test_what_is_no_posterior_is_refused(kept, text, tmp_path):
     (tmp_path / "x").write_text(text)
