@@ -3,7 +3,7 @@
 Kenthapadi et al. Algorithms 5 and 6 for flags, and the same for categories, ordinals and whole numbers of few values:
 the truth is e^epsilon0 times as likely as each other answer (Warner 1965). With ``levels`` numbers are answered too, by
 the part of their declared range that they are in. Two levels are the sign sketch of Li and Li 2023 (DP-SignOPORP) with
-a bin for each column, which its authors' wider bins and dense projections did not beat on any data set that was tried.
+a bin for each column. Wider bins and dense projections were tried and are not offered (section 21 of the mathematics).
 
 Formal guarantee: a run at a level whose loss satisfies delta(epsilon) <= delta is (epsilon, delta)-differentially
 private for the unit, neighbours and change of the guarantee it was prepared for. Steps of the argument:
