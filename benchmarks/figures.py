@@ -23,6 +23,7 @@ PARTS = {
     "coverage": ("Coverage", ["benchmarks/simulated.py", "coverage"]),
     "answers": ("Coverage of randomized answers", ["benchmarks/simulated.py", "answers"]),
     "audits": ("Audits", ["benchmarks/simulated.py", "audits"]),
+    "nearest": ("Nearest records", ["benchmarks/nearest.py", "--learned"]),
     "graph": ("Large graphs", ["benchmarks/graph.py", "--large"]),
     "digits": ("Synthetic digits", ["experiments/digits.py"]),
     "development": ("Development sets", ["experiments/development.py", "--data"]),

@@ -29,6 +29,7 @@ import kenthapadi
 import questions
 import rongauss
 import scales
+import sign_sketches
 import similar
 import tables
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
@@ -56,6 +57,7 @@ def catalogue() -> list[Paper]:
         tables.PAPER,
         questions.PAPER,
         similar.PAPER,
+        sign_sketches.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

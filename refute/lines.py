@@ -165,12 +165,13 @@ def _label(luck: Generator, of: Schema) -> tuple[str | None, Any]:
 
 def _responses(luck: Generator) -> Released:
     flags = chance(luck, 0.2)
-    kinds = ("flag",) if flags else ("flag", "category")
+    levels = None if flags else pick(luck, (None, 2, 5))
+    kinds = ("flag",) if flags else ("flag", "category") if levels is None else ("flag", "category", "real", "integer")
     of = schemas.schema(luck, Terms(kinds=kinds, clips=(None,), levels=False, scales=("raw",)))
     if flags:  # of weight 1, so that a change in the l1 norm counts them
         of = replace(of, columns=tuple(replace(column, weight=1.0) for column in of.data_columns))
     noise = pick(luck, ("laplace", "gaussian"))  # without a delta, or with one
-    return contest(luck, RandomizedResponse(), _around(luck, of, noise, least=1))
+    return contest(luck, RandomizedResponse(levels=levels), _around(luck, of, noise, least=1))
 
 
 def _distances(luck: Generator, *, noise: Any) -> Released:

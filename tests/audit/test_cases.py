@@ -87,6 +87,7 @@ TIGHT = {
     "sketch, Gaussian, one value": 0.60,
     "graph sketch": 0.50,
     "responses, one value": 0.85,
+    "responses, levels of numbers": 0.85,
 }
 
 

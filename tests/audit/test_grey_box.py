@@ -100,6 +100,7 @@ TABLES = {
     ),
     "responses": (RandomizedResponse(), ANSWERS, {}, replaced()),
     "responses of values": (RandomizedResponse(), ANSWERS, VALUE, replaced(value=True)),
+    "responses of levels": (RandomizedResponse(levels=3), TABLE, VALUE, replaced(value=True)),
     "distances": (NoisyDistances(noise="laplace"), TABLE, {}, replaced(2)),
     "distances of values": (NoisyDistances(), TABLE, VALUE | SLACK, replaced(2, value=True)),
     "components": (Components(dimension=2), TABLE, {}, replaced()),

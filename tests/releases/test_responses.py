@@ -381,7 +381,7 @@ def test_threads_and_engines_do_not_change_a_release():
     ("schema", "promise", "named"),
     [
         (Schema([Flag("a"), Real("age", 0, 120)]), {}, "'age' is of kind real"),
-        (Schema([Flag("a"), Date("d", date(2020, 1, 1), date(2021, 1, 1))]), {}, "'d' is of kind date: leave it out"),
+        (Schema([Flag("a"), Date("d", date(2020, 1, 1), date(2021, 1, 1))]), {}, "'d' is of kind date: set levels"),
         (Schema([Flag("a"), Vector("v", 3, 0, 1)]), {}, "'v' is of kind vector: leave it out, or use a sketch"),
         (Schema([Flag("a"), Set("s", ["x", "y"], most=1)]), {}, "declare the items that matter as flags"),
         (Schema([Flag("a"), Integer("i", 0, 256)]), {}, "at most 256 answers a column, and 'i' has 257"),

@@ -138,6 +138,7 @@ RELEASES = (
     Case("components, its rows alone", _same(Components(dimension=1)), _SQUARE, {}, "learned"),
     Case("responses, one value", _same(RandomizedResponse()), _ANSWERS, _VALUE),
     Case("responses, whole record", _same(RandomizedResponse()), _ANSWERS, {}),
+    Case("responses, levels of numbers", _same(RandomizedResponse(levels=4)), _SQUARE, _VALUE),
     Case("responses, whole record, delta", _same(RandomizedResponse()), _ANSWERS, _SLACK),
     Case("distances, Laplace", _same(NoisyDistances(noise="laplace")), _SQUARE, {}),
     Case("distances, Gaussian", _same(NoisyDistances()), _SQUARE, _SLACK),

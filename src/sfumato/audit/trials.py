@@ -185,7 +185,7 @@ def _(prepared: PreparedResponses, level: float) -> Trial:
         if size in changing:
             changing.remove(size)
             codes[1, i] = 1
-    ends = [encoded(prepared.schema, row[:, None]) for row in codes]
+    ends = [encoded(prepared.schema, row[:, None], prepared.levels) for row in codes]
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         blocks = prepared.run(Copies(ends[side], count), level, secret).blocks

@@ -140,7 +140,9 @@ def _responses_contents(manifest: ResponsesManifest) -> str:
     keep = sorted(manifest["mechanism"]["keep"])
     odds = f"{keep[0]:.4g}" if keep[0] == keep[-1] else f"{keep[0]:.4g} to {keep[-1]:.4g}"
     truth = f"each is true with probability {odds}, and otherwise one of the other values at random"
-    return f"{manifest['rows']:,} records of {len(keep)} randomized answers: {truth}"
+    levels = manifest["mechanism"].get("levels")
+    cut = "" if levels is None else f"; numbers are cut into {levels} equal parts of their bounds"
+    return f"{manifest['rows']:,} records of {len(keep)} randomized answers: {truth}{cut}"
 
 
 _RESPONSES = Kind(

@@ -74,6 +74,7 @@ class ResponsesFacts(TypedDict):
     name: str
     epsilon_per_value: float
     keep: list[float]
+    levels: NotRequired[int]  # that numbers were cut into
 
 
 class CovarianceFacts(TypedDict):

@@ -9,6 +9,7 @@ out, and intervals are widened where it is too sure of itself (``posterior.held_
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sfumato.posterior import held_out, prior, true_neighbours
 from sfumato.posterior.beliefs import Beliefs
 from sfumato.posterior.held_out import Correction
 from sfumato.posterior.lengths import DistanceLaw, LengthCumulants, Stretch
+from sfumato.posterior.stored import StoredPrior
 from sfumato.posterior.true_neighbours import ExpectedHits
 from sfumato.releases.release import Index, Nearest, positions
 from sfumato.tables.schema import Schema
@@ -42,13 +44,16 @@ class Posterior:
     """What a sketch tells about its records, given a prior that was learned from it.
 
     ``rows`` are the released ones, with noise and projection of this ``law``; ``whole`` says whether lengths are those
-    of whole records.
+    of whole records. ``digest`` is that of the release, if it is in a folder; ``stored`` is a prior
+    that was learned from it before.
     """
 
     rows: Floats
     law: SketchLaw
     schema: Schema
     whole: bool = True
+    digest: str = ""
+    stored: StoredPrior | None = None
 
     def __repr__(self) -> str:
         if not self.learned:
@@ -59,6 +64,9 @@ class Posterior:
     @cached_property
     def beliefs(self) -> Beliefs:
         """The prior, and what is believed of each record; computed once."""
+        if self.stored is not None:
+            found = self.stored.prior
+            return Beliefs.of(found, found.spectrum.coordinates(self.rows), self.rows)
         return Beliefs.of(*prior.learn(self.rows, self.law.noise), self.rows)
 
     @cached_property
@@ -74,6 +82,8 @@ class Posterior:
     def correction(self) -> Correction:
         """How far the prior is wrong about pairs that look near, by noise that was held out; computed once."""
         self._check_learned()
+        if self.stored is not None:
+            return self.stored.correction
         return held_out.correction(self.rows, self.law.noise)
 
     @cached_property
@@ -86,6 +96,15 @@ class Posterior:
         apart = first != second
         lengths = self._lengths(first[apart], second[apart])
         return Stretch.learned(float(self.law.geometry.stretch_variance(1.0)), lengths)
+
+    def save(self, path: str | Path) -> None:
+        """Keep the prior in a new file, for ``release.posterior(path)``: it is learned once. Costs no privacy.
+
+        The release folder itself never changes. The file holds nothing but what was computed from it.
+        """
+        if not self.digest:
+            raise ParameterError("a posterior is kept for a release folder: save the release, load it and ask that one")
+        StoredPrior(self._check_learned().beliefs.prior, self.correction).write(Path(path), self.digest)
 
     # ---- records ----------------------------------------------------------------------------------------------------
 

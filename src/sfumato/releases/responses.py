@@ -1,11 +1,12 @@
 """Randomized answers in the analyst's hands: questions with error bars. Nothing here costs privacy.
 
 Distances, norms and inner products are in the schema's weighted units: a flag that differs counts w^2, a category
-2 w^2, an ordinal or a whole number w^2 times the square of the difference, with w the weight in the schema's scale.
+2 w^2, an ordinal or a number w^2 times the square of the difference, with w the weight in the schema's scale. A number
+that was cut into levels counts as the middle of its level: estimates are unbiased for records so cut.
 Error bars are those of ``estimation.responses``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from sfumato.estimation.neighbours import Clusters
 from sfumato.estimation.response_law import Channel, Questionnaire
 from sfumato.fileformat.manifest import ResponsesManifest
 from sfumato.files.open_table import open_table
-from sfumato.intervals.estimate import Estimate
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.numerics.types import Floats
 from sfumato.releases.release import Index, Nearest, NumbersRelease
 from sfumato.tables.columns import Category, DataColumn, Flag
@@ -54,8 +55,18 @@ class ResponsesRelease(NumbersRelease):
     def questionnaire(self) -> Questionnaire:
         """The answers that each column can have, and the epsilon of each value."""
         return Questionnaire(
-            response_columns.answers(self.schema), float(self.manifest["mechanism"]["epsilon_per_value"])
+            response_columns.answers(self.schema, self.levels), float(self.manifest["mechanism"]["epsilon_per_value"])
         )
+
+    @property
+    def levels(self) -> int | None:
+        """How many equal parts of their bounds numbers were cut into; None where no number was."""
+        return self.manifest["mechanism"].get("levels")
+
+    def _stated_as(self, found: Estimate, quantity: Quantity) -> Estimate:
+        """An estimate of a quantity; of numbers that were cut it says that they are taken at the middle of a level."""
+        cut = "" if self.levels is None else f"; numbers are taken at the middle of one of {self.levels} levels"
+        return replace(found.of(quantity), covers=found.covers + cut)
 
     def array(self) -> Floats:
         """One encoded row for each record, as ``schema.encoding`` names its columns: unbiased for the weighted one."""
@@ -72,13 +83,15 @@ class ResponsesRelease(NumbersRelease):
             channel = Channel(form.epsilon, answer.categories)
             seen = np.bincount(codes, minlength=answer.categories) / max(1, codes.size)
             shares = (seen - channel.other) / channel.gap
-            found |= zip(*_named(column, shares), strict=True)
+            found |= zip(*_named(column, shares, self.levels), strict=True)
         return found
 
     def table(self) -> pa.Table:
         """The answers in the schema's own values, null for no value, with public ids if there are any."""
         columns = self.schema.data_columns
-        named = {column.name: _decoded(column, codes) for column, codes in zip(columns, self.codes, strict=True)}
+        named = {
+            column.name: _decoded(column, codes, self.levels) for column, codes in zip(columns, self.codes, strict=True)
+        }
         table, label = pa.table(named), self.schema.id_column
         return table if self.ids is None else table.add_column(0, "id" if label is None else label.name, self.ids)
 
@@ -87,17 +100,18 @@ class ResponsesRelease(NumbersRelease):
         schema = self.schema
         names = schema.source_names
         blocks = open_table(public_rows, schema).blocks(names, _BLOCK)
-        found = [response_columns.codes(schema, schema.encode(block)).T for block in blocks]
+        found = [response_columns.codes(schema, schema.encode(block), self.levels).T for block in blocks]
         return np.concatenate([np.empty((0, len(names)), np.int64), *found])
 
     def distance(self, i: int, j: int) -> Estimate:
         """Squared distance between two records."""
         (a,), (b,) = self._answers(i, j)
-        return responses.squared_distance(a, b, self.questionnaire).of(self._apart)
+        return self._stated_as(responses.squared_distance(a, b, self.questionnaire), self._apart)
 
     def distances(self, first: Index, second: Index) -> Estimate:
         """Squared distances between records, pairwise in step."""
-        return responses.squared_distance(*self._answers(first, second), self.questionnaire).of(self._apart)
+        found = responses.squared_distance(*self._answers(first, second), self.questionnaire)
+        return self._stated_as(found, self._apart)
 
     def distances_to(self, records: Index, public_rows: Any) -> Estimate:
         """Squared distances of records to public rows, in step; one public row serves for all."""
@@ -107,17 +121,17 @@ class ResponsesRelease(NumbersRelease):
             raise ParameterError(
                 f"records and public_rows must have the same length, got {len(mine)} and {len(theirs)}"
             )
-        return responses.squared_distance_to_public(mine, theirs, self.questionnaire).of(self._apart)
+        return self._stated_as(responses.squared_distance_to_public(mine, theirs, self.questionnaire), self._apart)
 
     def norm(self, records: Index) -> Estimate:
         """Squared lengths of records."""
         found = responses.squared_norm(self._rows(records), self.questionnaire)
-        return found.of(quantities.squared_norm(self.schema))
+        return self._stated_as(found, quantities.squared_norm(self.schema))
 
     def inner_product(self, first: Index, second: Index) -> Estimate:
         """Inner products of records, pairwise in step; for a record with itself use ``norm``."""
         found = responses.inner_product(*self._answers(first, second), self.questionnaire)
-        return found.of(quantities.inner_product(self.schema))
+        return self._stated_as(found, quantities.inner_product(self.schema))
 
     def hamming(self, first: Index, second: Index) -> Estimate:
         """Numbers of flags in which records differ; for schemas of flags of weight 1."""
@@ -163,19 +177,19 @@ class ResponsesRelease(NumbersRelease):
         return self.codes.T[self._check(records)]
 
 
-def _named(column: DataColumn, shares: Floats) -> tuple[list[str], list[float]]:
+def _named(column: DataColumn, shares: Floats, levels: int | None) -> tuple[list[str], list[float]]:
     """Shares of randomized answers with the names of their values."""
     if isinstance(column, Category):
         names = encoded_names(column)
         return names, shares[: len(names)].tolist()
     if isinstance(column, Flag) and len(shares) == 2:
         return [column.name], [float(shares[1])]
-    values = _decoded(column, np.arange(len(shares))).to_pylist()
+    values = _decoded(column, np.arange(len(shares)), levels).to_pylist()
     return [f"{column.name}={MISSING if value is None else value}" for value in values], shares.tolist()
 
 
-def _decoded(column: DataColumn, codes: Codes) -> pa.Array:
+def _decoded(column: DataColumn, codes: Codes, levels: int | None) -> pa.Array:
     """Codes of randomized answers as values of their column's own type, null for no value."""
     if isinstance(column, Category):
         return chosen(column, codes)
-    return decoded(column, response_columns.cells_of(column)[:, codes])
+    return decoded(column, response_columns.cells_of(column, levels)[:, codes])

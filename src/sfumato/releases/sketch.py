@@ -6,6 +6,7 @@ category as one column per value. Error bars are those of ``estimation.sketches`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
@@ -144,12 +145,20 @@ class SketchRelease(NumbersRelease):
         """The standard error of an estimated squared distance where this is the true one."""
         return np.asarray(np.sqrt(self.law.distance_variance(np.asarray(squared, np.float64))))
 
-    def posterior(self) -> "Posterior":
-        """What the release tells about its records given a prior that is learned from it, once; costs no privacy."""
-        if "posterior" not in self._stated:
-            from sfumato.releases.posterior import Posterior  # noqa: PLC0415 - much to load where nobody asks for it
+    def posterior(self, path: str | Path | None = None) -> "Posterior":
+        """What the release tells about its records given a prior that is learned from it, once; costs no privacy.
 
-            self._stated["posterior"] = Posterior(self.array(), self.law, self.schema, self._whole)
+        path : a file that ``save`` of a posterior of this release wrote; then nothing is learned again.
+        """
+        if "posterior" not in self._stated or path is not None:
+            from sfumato.posterior.stored import StoredPrior  # noqa: PLC0415 - much to load where nobody asks for it
+            from sfumato.releases.posterior import Posterior  # noqa: PLC0415
+
+            digest = self.manifest["digest"] if self.manifest["files"] else ""
+            stored = path and StoredPrior.read(Path(path), digest, self.dimension, self.noise.variance)
+            self._stated["posterior"] = Posterior(
+                self.array(), self.law, self.schema, self._whole, digest, stored or None
+            )
         return cast("Posterior", self._stated["posterior"])
 
     def nearest(self, record: Index, k: int = 10, prior: Prior = "learned") -> Nearest:

@@ -113,13 +113,20 @@ def _components(options: Any) -> Terms:
 
 def _add_responses(parser: argparse.ArgumentParser) -> None:
     add_table(parser)
+    parser.add_argument(
+        "--levels",
+        type=int,
+        metavar="N",
+        help="Cut numbers and dates into N equal parts of their bounds, so that they can be answered too: 2 up to "
+        "epsilon 2 for a value, 4 at 4, 14 at 8 (default: numbers are refused).",
+    )
     add_guarantee(parser)
 
 
 def _responses(options: Any) -> Terms:
     from sfumato.mechanisms.responses import RandomizedResponse
 
-    return terms_of(options, RandomizedResponse())
+    return terms_of(options, RandomizedResponse(levels=options.levels))
 
 
 def _add_distances(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +157,7 @@ COMPONENTS = KindOptions(
 )
 RESPONSES = KindOptions(
     "responses",
-    "Publish every flag and category by randomized response: the true value, or with known probability another.",
+    "Publish every flag, category and level of a number by randomized response: the truth, or another value.",
     "people.csv --schema people.toml --epsilon 1 --unit attribute",
     _add_responses,
     _responses,
