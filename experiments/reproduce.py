@@ -30,6 +30,7 @@ import questions
 import rongauss
 import scales
 import similar
+import similar_plans
 import tables
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
@@ -56,6 +57,7 @@ def catalogue() -> list[Paper]:
         tables.PAPER,
         questions.PAPER,
         similar.PAPER,
+        similar_plans.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

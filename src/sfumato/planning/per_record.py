@@ -196,6 +196,14 @@ def option_at(request: PlanRequest, guarantee: Guarantee, errors: SketchErrors) 
     )
 
 
+def seeded(option: Option, seed: int) -> Option:
+    """A sketch option with a public seed of its projection, where that is fixed."""
+    recipe = option.mechanism
+    if not isinstance(recipe, Sketch) or option.family == "identity" or option.guarantee.projection == "fresh":
+        return option
+    return replace(option, mechanism=replace(recipe, seed=seed))
+
+
 def drawn(option: Option, request: PlanRequest) -> Option:
     """A sketch option of every record with its projection drawn.
 

@@ -232,8 +232,8 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 _LEGEND = (
-    "recall: share of the {} nearest that are shown; near: of those shown, among the nearest 5% of all; order: how often "
-    "of two records the nearer looks nearer"
+    "recall: share of the {} nearest that are shown; near: of those shown, among the nearest 5% of all; order: how "
+    "often of two records the nearer looks nearer"
 )
 _NOUNS: dict[Purpose, str] = {
     "distances": "distances",

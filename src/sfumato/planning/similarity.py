@@ -19,7 +19,6 @@ import scipy
 
 from sfumato.estimation import neighbours
 from sfumato.intervals.moments import NoiseLaw
-from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.types import Floats, Integers
 from sfumato.planning import per_record
 from sfumato.planning.option import NEAR, ROWS, Alike, Option, PlanRequest
@@ -139,7 +138,7 @@ def _matrix(family: str, dim_in: int, dim_out: int) -> Floats:
     return np.asarray(values * drawn.factor)
 
 
-def with_expected(options: Iterable[Option], request: PlanRequest, effort: "Effort") -> list[Option]:
+def with_expected(options: Iterable[Option], request: PlanRequest, effort: "RehearsalSize") -> list[Option]:
     """Options with what analysts will find, the best first.
 
     Where the guess has fewer rows than there will be records, the best option is rehearsed on half of them as well, and
@@ -222,7 +221,7 @@ def correlation(errors: SketchErrors, guess: PublicGuess, rows: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class RehearsalSize:
     """How many sketches are rehearsed, and on how many rows; ``drawn``: with the projection of the release."""
 
     finalists: int
@@ -230,10 +229,10 @@ class Effort:
     drawn: bool = False
 
 
-FULL, QUICK, LEAST = Effort(8, 10_000, drawn=True), Effort(4, 1_500), Effort(1, 1_000)
+FULL, QUICK, LEAST = RehearsalSize(8, 10_000, drawn=True), RehearsalSize(4, 1_500), RehearsalSize(1, 1_000)
 
 
-def options(request: PlanRequest, effort: Effort) -> list[Option]:
+def options(request: PlanRequest, effort: RehearsalSize) -> list[Option]:
     """Options of a plan for similar records, with what analysts will find in each, the best first."""
     chosen = finalists(request, effort)
     if request.purpose != "learning":
@@ -243,30 +242,22 @@ def options(request: PlanRequest, effort: Effort) -> list[Option]:
     return with_expected(chosen, request, effort)
 
 
-def finalists(request: PlanRequest, effort: Effort) -> list[Option]:
+def finalists(request: PlanRequest, effort: RehearsalSize) -> list[Option]:
     """The sketches that a closed form puts first; of projections that do alike, the one with the least noise."""
     assert request.guess is not None
     best: dict[tuple[str, str, int], tuple[float, Option]] = {}
     for curve in per_record.curves(request):
-        for errors in _some(curve):
+        for errors in some_dimensions(curve):
             option = per_record.option_at(request, curve.guarantee, errors)
             key = _alike(option.family), option.noise, option.dimension
             score = correlation(errors, request.guess, request.rows or ROWS)
             if key not in best or score > best[key][0]:
                 best[key] = score, option
     found = [option for _, option in sorted(best.values(), key=lambda pair: -pair[0])[: effort.finalists]]
-    return [_settled(option, request) for option in found] if effort.drawn else found
+    return [per_record.drawn(per_record.seeded(option, SEED), request) for option in found] if effort.drawn else found
 
 
-def _settled(option: Option, request: PlanRequest) -> Option:
-    """A sketch with the public seed of the rehearsal, where it is fixed, and the noise that it will really have."""
-    recipe = option.mechanism
-    if not isinstance(recipe, Sketch) or option.family == "identity" or option.guarantee.projection == "fresh":
-        return option
-    return per_record.drawn(replace(option, mechanism=replace(recipe, seed=SEED)), request)
-
-
-def _some(curve: SketchCurve) -> Iterator[SketchErrors]:
+def some_dimensions(curve: SketchCurve) -> Iterator[SketchErrors]:
     """Some dimensions of a curve, from the largest down."""
     last = math.inf
     for errors in reversed(curve.errors):
