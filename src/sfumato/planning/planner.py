@@ -328,7 +328,8 @@ def judge(
     sketch: Sketch, *, schema: Schema, guarantee: Guarantee, purpose: Purpose, rows: int | None, **facts: Any
 ) -> Plan:
     """The plan of one sketch that is given, for a purpose: what it can do. ``facts`` as for ``plan``."""
-    request = ask(schema=schema, guarantee=guarantee, purpose=purpose, rows=rows, **facts)
+    known = rows or ROWS if purpose in SUMMED else rows
+    request = ask(schema=schema, guarantee=guarantee, purpose=purpose, rows=known, **facts)
     request = replace(request, dimension=sketch.dimension or request.widths.dim)
     options = [
         per_record.option_at(request, curve.guarantee, errors)

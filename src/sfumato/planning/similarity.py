@@ -5,7 +5,7 @@ from that and ranks by it; and what is shown is compared with the truth of the g
 seed and doubles: nothing here protects anybody, no private row is read and no secret is drawn.
 
 Options are many, so all but a few are left out by a closed form: how far estimated and true squared distances correlate
-if records were normal with the covariance of the guess (section 21 of the mathematics).
+if records were normal with the covariance of the guess (section 12 of the mathematics).
 """
 
 import functools

@@ -96,10 +96,12 @@ def _judged(terms: Terms, sketch: "Sketch", options: Any) -> Terms:
 def _wanted(options: Any, schema: "Schema") -> dict[str, Any]:
     """What a plan is to know beside schema and guarantee."""
     from sfumato.files.open_table import open_table
+    from sfumato.planning.option import ROWS
 
+    rows = open_table(table(options), schema).rows
     return {
         "purpose": options.purpose or "distances",
-        "rows": open_table(table(options), schema).rows,
+        "rows": ROWS if rows is None and options.purpose == "learning" else rows,
         "distance": options.distance,
         "spectrum": spectrum_of(options, options.data),
     }
