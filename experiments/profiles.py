@@ -85,7 +85,7 @@ def mechanisms(users: Users, epsilon: float) -> Iterator[tuple[str, Recipe, Guar
     """Every mechanism under the same promise for one value; Gaussian noise has delta = 1e-6, the others none."""
     pure, gaussian = (Guarantee(epsilon=epsilon, delta=d, unit="attribute") for d in (0.0, DELTA))
     made = plan(schema=users.schema, guarantee=pure, distance=users.distance).only(lambda o: o.name == "sketch")
-    yield "sketch, planned", made.mechanism, pure
+    yield "sketch, planned", made.best.mechanism, pure
     yield "identity + Laplace", Sketch(projection="identity"), pure
     yield "identity + Gaussian", Sketch(projection="identity", noise="gaussian"), gaussian
     yield "compressive (Li et al.)", Sketch(dimension=min(32, users.columns), projection="rademacher"), pure

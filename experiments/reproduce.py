@@ -31,6 +31,7 @@ import rongauss
 import scales
 import sign_sketches
 import similar
+import similar_plans
 import tables
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
@@ -58,6 +59,7 @@ def catalogue() -> list[Paper]:
         questions.PAPER,
         similar.PAPER,
         sign_sketches.PAPER,
+        similar_plans.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

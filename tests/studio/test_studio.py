@@ -605,6 +605,30 @@ def test_nothing_is_made_without_a_confirmation_or_twice(visitor):
     assert len(visitor.studio.datasets()[0].releases) == 1
 
 
+def test_a_hopeless_release_needs_a_second_confirmation(visitor):
+    hopeless = SKETCH | {"purpose": "clustering", "spectrum": "flat", "epsilon": "0.01"}
+    priced = visitor.send("/release/price", hopeless).text
+    assert "Hopeless: of two records" in priced
+    assert 'name="anyway"' in priced
+    (key,) = re.findall(r'name="order" value="([^"]+)"', priced)
+    assert visitor.send("/release/start", {"order": key, "confirmed": "yes"}).status_code == 400
+    assert visitor.studio.datasets()[0].releases == ()
+    (key,) = re.findall(r'name="order" value="([^"]+)"', visitor.send("/release/price", hopeless).text)
+    assert visitor.send("/release/start", {"order": key, "confirmed": "yes", "anyway": "yes"}).is_redirect
+    visitor.studio.jobs.job.join()
+    assert len(visitor.studio.datasets()[0].releases) == 1
+    assert 'name="anyway"' not in visitor.send("/release/price", SKETCH | {"name": "other.release"}).text
+
+
+def test_a_plan_for_similar_records_says_what_it_assumed(visitor):
+    asked = ASKED | {"purpose": "nearest", "spectrum": "flat"}
+    answer = visitor.ask(asked).json()
+    assert "spectrum flat, a guess" in answer["html"]
+    assert ">Recall</th>" in answer["html"]
+    assert "purpose=nearest" in answer["html"]
+    assert "are shown (by chance" in answer["words"]
+
+
 def test_what_was_priced_is_what_is_made_whatever_the_files_say_by_then(visitor, folder):
     priced = visitor.send("/release/price", SKETCH).text
     (key,) = re.findall(r'name="order" value="([^"]+)"', priced)

@@ -2,7 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.console.options import SCHEMA, add_guarantee, add_plot, command, guarantee_of, schema_of, tell
+from sfumato.commands.console.options import (
+    SCHEMA,
+    add_guarantee,
+    add_plot,
+    add_spectrum,
+    command,
+    guarantee_of,
+    schema_of,
+    spectrum_of,
+    tell,
+)
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -14,8 +24,9 @@ def add_plan(commands: Any) -> None:
     parser = command(
         commands,
         "plan",
-        "Rank mechanisms, projections and dimensions by predicted error, or predict the error of a synthetic table. "
-        "Reads no data and spends no budget.",
+        "Rank mechanisms, projections and dimensions by predicted error, or by how many similar records analysts will "
+        "find (purposes nearest, clustering, learning), or predict the error of a synthetic table. Reads no private "
+        "data and spends no budget.",
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )
@@ -45,6 +56,7 @@ def add_plan(commands: Any) -> None:
         help="Distances to plan for together: compare one sketch with several (instead of --distance).",
     )
     parser.add_argument("--largest-dimension", type=int, metavar="N", help="Maximum numbers per record.")
+    add_spectrum(parser)
     _add_table(parser)
     add_plot(parser, "the predicted errors")
     add_guarantee(parser)
@@ -73,6 +85,7 @@ def _plan(options: Any) -> None:
         "purpose": options.purpose,
         "rows": options.rows,
         "largest_dimension": options.largest_dimension,
+        "spectrum": spectrum_of(options, options.data),
     }
     if options.scales is not None:
         _scales(options, facts)

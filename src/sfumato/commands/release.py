@@ -18,7 +18,7 @@ from sfumato.commands.console.options import (
     tell,
 )
 from sfumato.commands.kinds.listed import KINDS
-from sfumato.commands.kinds.terms import KindOptions, Terms
+from sfumato.commands.kinds.terms import KindOptions, Terms, check_hopeful
 
 if TYPE_CHECKING:
     from sfumato.fileformat.manifest import Manifest
@@ -61,7 +61,9 @@ def _release(kind: KindOptions, options: Any) -> None:
     from sfumato.files.open_table import open_table
     from sfumato.pipeline.release import release_to
 
-    terms, budget, where = planned_terms(options, kind), account(options), engine(options)
+    terms = planned_terms(options, kind)
+    check_hopeful(terms, anyway=getattr(options, "anyway", False))
+    budget, where = account(options), engine(options)
     _warn_of_leftovers(options.out)
     with ProgressLine(None if terms.schema is None else open_table(table(options), terms.schema).rows) as progress:
         made = release_to(

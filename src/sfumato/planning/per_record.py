@@ -196,10 +196,18 @@ def option_at(request: PlanRequest, guarantee: Guarantee, errors: SketchErrors) 
     )
 
 
+def seeded(option: Option, seed: int) -> Option:
+    """A sketch option with a public seed of its projection, where that is fixed."""
+    recipe = option.mechanism
+    if not isinstance(recipe, Sketch) or option.family == "identity" or option.guarantee.projection == "fresh":
+        return option
+    return replace(option, mechanism=replace(recipe, seed=seed))
+
+
 def drawn(option: Option, request: PlanRequest) -> Option:
     """A sketch option of every record with its projection drawn.
 
-    With a fixed projection small enough to draw now: a seed, and the noise that it will really have.
+    With a fixed projection small enough to draw now: a seed, if it has none, and the noise that it will really have.
 
     Of a few draws the one with the most typical noise is taken. The luckiest would make noise smaller, but projections
     with small sensitivities also shorten lengths, so estimates would no longer be unbiased.
@@ -212,8 +220,9 @@ def drawn(option: Option, request: PlanRequest) -> Option:
         return option
     level = forecast.fixed_level(errors.law.noise.kind, option.guarantee.epsilon, option.guarantee.delta)
     found: list[tuple[Sketch, float]] = []
-    for _ in range(_DRAWS if work <= _SMALL_WORK else 1):
-        seeded = replace(recipe, seed=secrets.randbits(63))
+    draws = _DRAWS if work <= _SMALL_WORK else 1
+    for seed in [recipe.seed] if recipe.seed is not None else [secrets.randbits(63) for _ in range(draws)]:
+        seeded = replace(recipe, seed=seed)
         try:
             prepared = seeded.prepare(request.schema, option.guarantee)
         except ParameterError:  # a draw of zeros, which achlioptas makes in a few columns

@@ -6,22 +6,23 @@ distinguishable from what. Planning touches no data and costs no budget; predict
 """
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, get_args
 
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
-from sfumato.planning import covariance_options, cut_options, per_record
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.planning import candidates, per_record, public_guess, similarity
+from sfumato.planning.candidates import SUMMED
 from sfumato.planning.forecast import ColumnWidths
-from sfumato.planning.option import Option, PlanRequest, Purpose
+from sfumato.planning.option import ROWS, SIMILAR, Option, PlanRequest, Purpose
 from sfumato.planning.per_record import SketchCurve
-from sfumato.privacy.guarantee import Change, ChangeKind, Guarantee
+from sfumato.planning.public_guess import GuessedSpectrum, PublicGuess
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
 
-_SUMMED: tuple[Purpose, ...] = ("covariance", "learning", "cuts")
-_GOOD = 0.25  # relative error that advice aims at
 _DISTANCES, _EPSILONS = (1e-30, 1e30), (1e-9, 1e9)  # beyond, variances are no doubles any more
 
 
@@ -45,7 +46,9 @@ class Plan:
 
     @property
     def mechanism(self) -> Recipe:
-        """The best option's mechanism, ready to run."""
+        """The best option's mechanism, ready to run; refused where the plan is hopeless."""
+        if self.hopeless:
+            raise ParameterError(f"{self.verdict} To release it anyway, take best.mechanism")
         return self.best.mechanism
 
     def only(self, wanted: Callable[[Option], bool]) -> "Plan":
@@ -57,13 +60,19 @@ class Plan:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the distance is indistinguishable from 0 by every option."""
-        return self._keenest.detectable > self.distance
+        """Whether no option finds similar records much better than chance, or tells the distance from 0."""
+        return not any(self._useful(option) for option in self.options)
+
+    def _useful(self, option: Option) -> bool:
+        if option.alike is not None:
+            return not option.alike.hopeless(self.purpose)
+        return option.detectable <= self.distance
 
     @property
     def _keenest(self) -> Option:
         """The option that detects the smallest distance; often not the one with the smallest error."""
-        return min(self.options, key=lambda option: option.detectable)
+        plain = [option for option in self.options if option.alike is None]
+        return min(plain or self.options, key=lambda option: option.detectable)
 
     @property
     def noun(self) -> str:
@@ -73,10 +82,21 @@ class Plan:
     @property
     def verdict(self) -> str:
         """Verdict of the plan: what the best option can do, in plain sentences."""
-        best, r, other = self.best, self.distance, self._keenest
-        nouns, shown = _NOUNS[self.purpose], other if self.hopeless else best
-        blind = f"{nouns} below {shown.detectable:.3g} are indistinguishable from 0 at this epsilon"
+        found = next((o.alike.words(self.purpose) for o in self.options if o.alike is not None), None)
+        if found is None:
+            return self._measured()
         if self.hopeless:
+            return f"Hopeless: {found}, whatever the mechanism."
+        told = f"{found[0].upper()}{found[1:]}."
+        return told if self.best.alike is not None else f"{self._measured()} From a sketch: {found}."
+
+    def _measured(self) -> str:
+        """Verdict of the plan on quantities at the scale, as they are released."""
+        best, r, other = self.best, self.distance, self._keenest
+        hopeless = other.detectable > r
+        nouns, shown = _NOUNS[self.purpose], other if hopeless else best
+        blind = f"{nouns} below {shown.detectable:.3g} are indistinguishable from 0 at this epsilon"
+        if hopeless:
             return f"Hopeless at {r:.3g}: {blind}, whatever the mechanism."
         if best.detectable > r:
             name = " ".join(filter(None, (other.name, other.family, str(other.dimension))))
@@ -90,7 +110,7 @@ class Plan:
             return f"Groups {r:.3g} apart: {best.errors.mistake(r):.1%} of records land in the wrong one."
         what = f"{_NOUNS[self.purpose]} near {r:.3g}"
         if best.power == 2:
-            squares = "variances" if self.purpose in _SUMMED else "squared distances"
+            squares = "variances" if self.purpose in SUMMED else "squared distances"
             what = f"{squares} near {r:.3g}^2 = {r * r:.3g}"
         near = f"{what[0].upper()}{what[1:]} are recovered to within {_percent(best.relative_error(r))}"
         told = f"{near} (one standard error)."
@@ -101,7 +121,7 @@ class Plan:
 
     def curves(self) -> tuple[SketchCurve, ...]:
         """Every dimension of every sketch that was planned, for pictures; none where only sums are published."""
-        return () if self.purpose in _SUMMED else tuple(per_record.curves(self.request))
+        return () if self.purpose in SUMMED else tuple(per_record.curves(self.request))
 
     def all_sketches(self, dimensions: Container[int] | None = None) -> list[Option]:
         """Every sketch that the plan considered as an option.
@@ -124,6 +144,7 @@ class Plan:
             "distance": self.distance,
             "distance_assumed": self.assumed,
             "rows": self.rows,
+            "assumed": self.guessed,
             "hopeless": self.hopeless,
             "verdict": self.verdict,
             "advice": list(self.advice),
@@ -143,6 +164,7 @@ class Plan:
             "detectable": option.detectable,
             "mistakes": None if math.isnan(wrong := option.errors.mistake(self.distance)) else wrong,
             "numbers": option.numbers,
+            "expected": None if option.alike is None else asdict(option.alike),
         }
 
     def _merit(self, option: Option) -> str:
@@ -150,33 +172,69 @@ class Plan:
             return f"{option.errors.mistake(self.distance):.1%} wrong"
         return _percent(option.relative_error(self.distance))
 
+    @property
+    def guessed(self) -> str | None:
+        """What the plan assumes of the records, in words; None where it assumes nothing but their bounds."""
+        found = next((option.alike for option in self.options if option.alike is not None), None)
+        if found is None or self.request.guess is None:
+            return None
+        told = f"{found.rows:,} records{' (set rows for your own)' if self.rows is None else ''}"
+        less = (
+            "" if found.simulated == found.rows else f"; {found.simulated:,} were simulated, and the rest extrapolated"
+        )
+        return f"{told}; {self.request.guess.words}{less}"
+
     def describe(self) -> str:
         """The ranked plan in words: a table of options and the verdict."""
+        plain = [option for option in self.options if option.alike is None]
+        lines = [*(self._plain_table(plain) if plain else ()), *self._alike_table()]
+        return "\n".join([*lines, self.verdict, *self.advice])
+
+    def _plain_table(self, options: list[Option]) -> list[str]:
+        """Options with the errors of what they release."""
         head = ("mechanism", "projection", "columns", "noise", "its sd", "std error", "relative", "detectable", "size")
         rows = [
             (
-                o.name,
-                f"{o.family} {o.guarantee.projection}" if o.family else "-",
-                f"{o.dimension:,}",
-                o.noise,
-                f"{o.noise_scale:.3g}",
+                *_configured(o),
                 f"{o.standard_error(self.distance):.4g}",
                 self._merit(o),
                 f">= {o.detectable:.3g}",
                 _size(o.numbers),
             )
-            for o in self.options
+            for o in options
         ]
-        widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in [head, *rows]]
-        typical = (
-            "a column that is filled evenly" if self.purpose in _SUMMED else "two random records within the bounds"
-        )
+        typical = "a column that is filled evenly" if self.purpose in SUMMED else "two random records within the bounds"
         origin = f" ({typical}; set distance for your own)" if self.assumed else ""
-        title = f"{self.purpose} at {self.noun} {self.distance:.4g}{origin}"
-        return "\n".join([title, *lines, self.verdict, *self.advice])
+        return [f"{self.purpose} at {self.noun} {self.distance:.4g}{origin}", *_aligned([head, *rows])]
+
+    def _alike_table(self) -> list[str]:
+        """Options with what analysts are expected to find of similar records."""
+        found = [(option, option.alike) for option in self.options if option.alike is not None]
+        if not found:
+            return []
+        head = ("mechanism", "projection", "columns", "noise", "its sd", "recall", "near", "order", "size")
+        rows = [
+            (*_configured(o), f"{a.recall:.3f}", f"{a.near:.3f}", f"{a.order:.3f}", _size(o.numbers)) for o, a in found
+        ]
+        title = f"{self.purpose}: similar records, as analysts find them with a prior learned from the release"
+        return [title, f"Assumed: {self.guessed}.", *_aligned([head, *rows]), _LEGEND.format(found[0][1].shown)]
 
 
+def _configured(option: Option) -> tuple[str, ...]:
+    """The first cells of an option's line in the table of a plan."""
+    family = f"{option.family} {option.guarantee.projection}" if option.family else "-"
+    return option.name, family, f"{option.dimension:,}", option.noise, f"{option.noise_scale:.3g}"
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+_LEGEND = (
+    "recall: share of the {} nearest that are shown; near: of those shown, among the nearest 5% of all; order: how "
+    "often of two records the nearer looks nearer"
+)
 _NOUNS: dict[Purpose, str] = {
     "distances": "distances",
     "nearest": "distances",
@@ -204,17 +262,8 @@ def _size(numbers: int | None) -> str:
     return f"{size:.3g} PB"
 
 
-def plan(
-    *,
-    guarantee: Guarantee,
-    schema: Schema | None = None,
-    columns: int | None = None,
-    purpose: Purpose = "distances",
-    rows: int | None = None,
-    distance: float | None = None,
-    largest_dimension: int | None = None,
-) -> Plan:
-    """Plan: rank the configurations that keep ``guarantee``, for a purpose at a scale.
+def plan(*, distance: float | None = None, **facts: Any) -> Plan:
+    """Plan: rank the configurations that keep a guarantee, for a purpose at a scale. ``facts`` are those of ``ask``.
 
     schema or columns : what will be released; a number of columns alone means that many flags.
     rows              : how many records, or vertices of a graph; needed for release sizes and for sums over records.
@@ -222,22 +271,16 @@ def plan(
                         distance (not squared); left out, that of two records drawn at random within the bounds. For
                         covariance and learning the standard deviation in a direction; left out, that of one column
                         filled evenly. For cuts of a graph in two halves the weight of the cut.
-    Privacy: no data is read, nothing is spent.
+    spectrum          : for nearest, clustering and learning, a public guess of the records: "flat", "decaying" (the
+                        default), or public rows of the same schema (a path, a table or an array).
+    Privacy: no private data is read, nothing is spent.
     """
-    request = ask(
-        guarantee=guarantee,
-        schema=schema,
-        columns=columns,
-        purpose=purpose,
-        rows=rows,
-        distance=distance,
-        largest_dimension=largest_dimension,
-    )
-    draft = outline(request, assumed=distance is None, options=_options(request))
-    return replace(draft, advice=tuple(advice(draft)))
+    request = ask(distance=distance, **facts)
+    draft = outline(request, assumed=distance is None, options=candidates.options(request))
+    return replace(draft, advice=tuple(candidates.advice(draft.options, request)))
 
 
-def ask(
+def ask(  # noqa: PLR0913
     *,
     guarantee: Guarantee,
     schema: Schema | None = None,
@@ -246,6 +289,7 @@ def ask(
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
+    spectrum: GuessedSpectrum = None,
 ) -> PlanRequest:
     """The request of a plan from the arguments of ``plan``, checked and completed."""
     check.one_of(get_args(Purpose), purpose=purpose)
@@ -259,7 +303,44 @@ def ask(
     check.between(*_EPSILONS, epsilon=guarantee.epsilon)
     largest = widths.dim if largest_dimension is None else largest_dimension
     check.whole(1, largest_dimension=largest)
-    return PlanRequest(schema, widths, guarantee, purpose, rows, wanted, largest)
+    made = PlanRequest(schema, widths, guarantee, purpose, rows, wanted, largest)
+    return replace(made, guess=_guess(made, spectrum))
+
+
+def _guess(request: PlanRequest, spectrum: GuessedSpectrum) -> PublicGuess | None:
+    """Rows of a plan that stand for the records, where similar ones are to be found among not too many columns."""
+    if request.purpose not in SIMILAR:
+        if spectrum is not None:
+            raise ParameterError(f"spectrum is for purposes {', '.join(SIMILAR)}: it says nothing about others")
+        return None
+    if request.widths.dim > public_guess.WIDEST:
+        if spectrum is not None:
+            raise ParameterError(f"a spectrum is for at most {public_guess.WIDEST:,} encoded columns")
+        return None
+    wanted = "decaying" if spectrum is None else spectrum
+    if request.schema is None and not public_guess.named(wanted):
+        raise ParameterError("spectrum: public rows need a schema")
+    schema = public_guess.flags(request.widths.dim) if request.schema is None else request.schema
+    return public_guess.guess(wanted, schema, request.rows or ROWS)
+
+
+def judge(
+    sketch: Sketch, *, schema: Schema, guarantee: Guarantee, purpose: Purpose, rows: int | None, **facts: Any
+) -> Plan:
+    """The plan of one sketch that is given, for a purpose: what it can do. ``facts`` as for ``plan``."""
+    known = rows or ROWS if purpose in SUMMED else rows
+    request = ask(schema=schema, guarantee=guarantee, purpose=purpose, rows=known, **facts)
+    request = replace(request, dimension=sketch.dimension or request.widths.dim)
+    options = [
+        per_record.option_at(request, curve.guarantee, errors)
+        for curve in per_record.curves(request)
+        for errors in curve.errors
+        if (errors.law.geometry.family, errors.law.noise.kind) == (sketch.family, sketch.noise)
+        and curve.guarantee.projection == guarantee.projection
+    ]
+    if request.guess is not None:
+        options = similarity.with_expected(options, request, similarity.QUICK)
+    return outline(request, assumed=facts.get("distance") is None, options=options)
 
 
 def outline(request: PlanRequest, *, assumed: bool, options: Iterable[Option] | None = None) -> Plan:
@@ -267,7 +348,7 @@ def outline(request: PlanRequest, *, assumed: bool, options: Iterable[Option] | 
 
     A plan without advice; unless told otherwise with typical sensitivities, so that it takes milliseconds.
     """
-    found = tuple(sorted(_typical_options(request) if options is None else options, key=request.merit))
+    found = tuple(sorted(candidates.typical_options(request) if options is None else options, key=request.merit))
     if not found:
         raise ParameterError("no mechanism can keep this promise: see what each one says with its own prepare()")
     return Plan(request.purpose, request.guarantee, request.scale, assumed, request.rows, found, (), request)
@@ -294,7 +375,7 @@ def _widths(
         raise ParameterError(f"unit='edge' protects a graph, whose purpose is 'cuts', got purpose={purpose!r}")
     if (schema is None) == (columns is None):
         raise ParameterError("a plan needs a schema, or the number of columns alone: give exactly one of them")
-    if purpose in _SUMMED and rows is None:
+    if purpose in SUMMED and rows is None:
         raise ParameterError(
             f"a plan for purpose={purpose!r} needs the number of records (rows): its error falls with it"
         )
@@ -304,90 +385,3 @@ def _widths(
 def _typical(widths: ColumnWidths, purpose: Purpose) -> float:
     squared = widths.squared_typical
     return math.sqrt(squared / (2 * widths.dim) if purpose in ("covariance", "learning") else squared)
-
-
-def _options(request: PlanRequest) -> Iterator[Option]:
-    """Options of a plan, with projections drawn now where they are small enough, and their own sensitivities."""
-    return (per_record.drawn(option, request) for option in _typical_options(request))
-
-
-def _typical_options(request: PlanRequest) -> Iterator[Option]:
-    if request.purpose in _SUMMED:
-        yield from (cut_options if request.purpose == "cuts" else covariance_options).options(request)
-        return
-    yield from per_record.sketches(request)
-    yield from per_record.responses(request)
-    if request.purpose != "clustering":
-        yield from per_record.distances(request)
-
-
-def advice(draft: Plan) -> Iterator[str]:
-    """Advice of a plan: what would help where the best option is poor, and where another one is better."""
-    request = draft.request
-    if request.purpose == "cuts":
-        yield from cut_options.advice(draft.options, request)
-    if draft.best.relative_error(draft.distance) <= _GOOD:
-        return
-    epsilon = _needed(request, lambda scale: replace(request.guarantee, epsilon=request.guarantee.epsilon * scale))
-    if epsilon is not None:
-        yield f"More budget: epsilon {request.guarantee.epsilon * epsilon:.3g} would bring the error to {_GOOD:.0%}."
-    if request.guarantee.unit == "record" and request.purpose not in _SUMMED:
-        yield from _smaller_change(request)
-        yield "Sums over records (synthetic data, a covariance): their noise does not grow with the number of records."
-
-
-def _smaller_change(request: PlanRequest) -> Iterator[str]:
-    """Advice of a plan to protect a smaller change.
-
-    A ball of changes of the stated kind, or an l1 ball instead of the box, at which the error would be good; an l2 ball
-    beside a vector with a bound, since shortening it may stretch a change in the l1 norm.
-    """
-    stated, schema = request.guarantee.allowed_change, request.schema
-    shortened = schema is not None and any(group.bound is not None for group in schema.encoding.groups)
-    whole: tuple[ChangeKind, float] = ("l2", request.widths.length) if shortened else ("l1", request.widths.total)
-    kind, radius = (stated.kind, stated.radius) if stated.radius is not None else whole
-    if schema is not None:  # a radius is in the schema's units, be they stated or not
-        request = replace(request, schema=replace(schema, scale=schema.scale))
-
-    def ball(scale: float) -> Guarantee:
-        return replace(request.guarantee, change=Change(kind, radius / scale))
-
-    if schema is None or schema.norm in (None, kind):
-        scale = _needed(request, ball)
-        if scale is not None:
-            norm = "sum of absolute values" if kind == "l1" else "Euclidean length"
-            unit = ", in units of the declared ranges" if schema is not None and schema.scale == "bounds" else ""
-            yield (
-                f"A smaller change: protecting a record against changes of at most {radius / scale:.3g} ({norm}{unit}) "
-                f"would bring the error to {_GOOD:.0%}."
-            )
-
-
-def _needed(request: PlanRequest, guarantee: Callable[[float], Guarantee]) -> float | None:
-    """How much weaker a promise a plan would need for a good error.
-
-    The least factor (to 5%) at which some option has the good relative error, or None below a million.
-    """
-
-    def good(scale: float) -> bool:
-        asked = replace(request, guarantee=guarantee(scale))
-        return any(option.relative_error(request.scale) <= _GOOD for option in _quick(asked))
-
-    low, high = 1.0, 4.0
-    while not good(high):
-        low, high = high, high * 4
-        if high > 1e6:
-            return None
-    while high / low > 1.05:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if good(middle) else (middle, high)
-    return high
-
-
-def _quick(request: PlanRequest) -> Iterator[Option]:
-    """Enough options of a plan to know what is possible."""
-    if request.purpose in _SUMMED:
-        yield from _options(request)
-        return
-    yield per_record.quick_sketch(replace(request, purpose="distances"))
-    yield from per_record.responses(request)

@@ -6,6 +6,7 @@ from sfumato.errors import ParameterError
 from sfumato.planning import planner
 from sfumato.planning.option import Purpose
 from sfumato.planning.planner import Plan
+from sfumato.planning.public_guess import GuessedSpectrum
 from sfumato.planning.table_plan import TablePlan, plan_table
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
@@ -21,6 +22,7 @@ def plan(
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
+    spectrum: GuessedSpectrum = None,
 ) -> Plan: ...
 
 
@@ -45,6 +47,7 @@ def plan(  # noqa: PLR0913
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
+    spectrum: GuessedSpectrum = None,
     label: str | None = None,
     zeros: float | None = None,
 ) -> Plan | TablePlan:
@@ -56,13 +59,17 @@ def plan(  # noqa: PLR0913
                         distance (not squared); left out, that of two records drawn at random within the bounds. For
                         covariance and learning the standard deviation in a direction; left out, that of one column
                         filled evenly. For cuts of a graph in two halves the weight of the cut.
+    spectrum          : for nearest, clustering and learning, a public guess of the records: "flat", "decaying" (the
+                        default), or public rows of the same schema (a path, a table or an array). The plan forecasts
+                        what analysts will find with the prior that they learn, and says what it assumed.
     label             : of a table, the column that models will predict.
     zeros             : of a table, how many records are zero in a typical number, if you know it; left out, most
                         numbers are taken to fill their bounds.
     A table (purpose ``table``) needs schema and rows, and gets a ``TablePlan``; the other purposes get a ``Plan``.
-    Privacy: no data is read, nothing is spent.
+    Privacy: no private data is read, nothing is spent.
     """
     scale: dict[str, Any] = {"columns": columns, "distance": distance, "largest_dimension": largest_dimension}
+    scale |= {"spectrum": spectrum}
     if purpose != "table":
         _none_of({"label": label, "zeros": zeros}, "are for purpose='table'")
         return planner.plan(guarantee=guarantee, schema=schema, purpose=purpose, rows=rows, **scale)

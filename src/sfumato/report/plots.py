@@ -68,10 +68,11 @@ def over_dimension(plan: Plan) -> Plot | None:
 
     The plan's best option is marked.
 
-    None where a plan has no sketch of records, or only one dimension to choose from.
+    None where a plan has no sketch of records, only one dimension to choose from, or options that are ranked by what
+    analysts find of similar records, not by these errors.
     """
     best = next((option for option in plan.options if option.family), None)
-    if best is None or not plan.curves() or plan.request.widths.dim == 1:
+    if best is None or best.alike is not None or not plan.curves() or plan.request.widths.dim == 1:
         return None
     traces = _families(plan, best)
     if not traces:

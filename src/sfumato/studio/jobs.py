@@ -77,6 +77,7 @@ class Order(ABC):
     counted      : pages may tell how many rows there are.
     holds        : what is published, in words, as the prepared mechanism has it.
     outside      : what of it no guarantee covers.
+    hopeless     : what a plan says of it, if that it is hopeless.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Order(ABC):
     counted: bool
     holds: Mapping[str, str]
     outside: tuple[str, ...]
+    hopeless: str = ""
     key: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
     @property

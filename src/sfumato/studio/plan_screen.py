@@ -45,10 +45,15 @@ PURPOSES = {
 }
 UNITS = {"record": "a whole record", "attribute": "one value of a record", "edge": "one edge of a graph"}
 CHANGES = {"": "anything within the bounds", "l1": "a sum of absolute values", "l2": "a Euclidean length"}
+SPECTRA = {"decaying": "columns that vary together (a guess)", "flat": "columns that vary independently (a guess)"}
 DEFAULTS = {"unit": "attribute", "epsilon": "1", "delta": "0", "purpose": "distances", "rows": "10000"}
-FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius")
+FIELDS = (
+    *("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius"),
+    "spectrum",
+)
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
+_HELP = "A larger epsilon, narrower bounds, or protecting less at once would help."
 _MOST_PLANNED = {"columns": 100_000, "rows": 10**9, "k": 100_000}  # more take minutes
 _MOST_PLANNED_PAIRS = 2_000  # columns, where a plan looks at all pairs of them
 _SIZE = (400, 290)  # of a picture: two lie side by side
@@ -87,11 +92,14 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
         purpose=purpose,
         rows=rows,
         distance=distance,
+        spectrum=form.get("spectrum") or None if purpose in option.SIMILAR else None,
     )
     if k is not None:
         check.whole(1, k=k)
         check.between(1, request.widths.dim, k=k)
     made = planner.outline(replace(request, dimension=k), assumed=distance is None)
+    if made.best.alike is not None:
+        return PlanView(made, None, None, _HELP if made.best.alike.gain(purpose) < _GOOD else "")
     best = _best_by_epsilon(replace(request, guarantee=replace(request.guarantee, epsilon=1.0)))
     return PlanView(made, _over_k(made), _over_epsilon(made, best), _advice(made, best))
 
@@ -183,6 +191,8 @@ def query(fields: Mapping[str, str], option: Option) -> str:
     """A link from the Plan screen: the Release screen's fields for an option, as a query."""
     kept = {k: fields[k] for k in ("data", "unit", "epsilon", "delta", "change", "radius") if fields.get(k)}
     made = {"mechanism": option.name, "noise": option.noise}
+    if option.name == "sketch":
+        made |= {k: fields[k] for k in ("purpose", "spectrum", "distance") if fields.get(k)}
     recipe: Any = option.mechanism
     if option.family:
         made |= {"projection": option.family, "dimension": str(option.dimension)}
@@ -191,6 +201,13 @@ def query(fields: Mapping[str, str], option: Option) -> str:
     if recipe.vertices is not None:
         made |= {"vertices": str(recipe.vertices)}
     return urlencode(kept | made)
+
+
+def shown_as(made: Plan) -> str:
+    """What the column of the Plan screen's table holds that options are ranked by."""
+    if made.best.alike is not None:
+        return {"clustering": "Order kept", "learning": "Near"}.get(made.purpose, "Recall")
+    return "Wrong group" if made.purpose == "clustering" else "Relative error"
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
@@ -209,6 +226,7 @@ def plan_page(studio: Studio, request: Request) -> Response:
         "units": UNITS,
         "purposes": PURPOSES,
         "changes": CHANGES,
+        "spectra": SPECTRA,
     }
     return page(studio, "plan.html", here="plan", **facts, **_told(studio, fields))
 
@@ -251,6 +269,7 @@ def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
         with studio.plans.mine():
             if fields["purpose"] == "table":
                 return {"table": table_answer(fields, schema), "answer": None, "wrong": ""}
-            return {"answer": answer(fields, schema), "wrong": "", "merit": shown_error, "query": query}
+            shown = {"merit": shown_error, "shown_as": shown_as, "query": query}
+            return {"answer": answer(fields, schema), "wrong": "", **shown}
     except SfumatoError as error:
         return {"answer": None, "wrong": str(error)}

@@ -27,10 +27,13 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.mechanisms.table.recipe import Table
 from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.release import prospect
+from sfumato.planning.option import SIMILAR, Purpose
+from sfumato.planning.planner import judge
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
 from sfumato.studio.inputs.folder import file_state, read_schema
-from sfumato.studio.inputs.form_fields import Form, guarantee_in, whole_in
+from sfumato.studio.inputs.form_fields import Form, guarantee_in, number_in, whole_in
 from sfumato.studio.jobs import Order, ReleaseOrder
 from sfumato.studio.pages import page, reading, writing
 from sfumato.studio.plan_screen import CHANGES, UNITS
@@ -79,6 +82,7 @@ MECHANISMS = {
 FIELDS = (
     *("data", "mechanism", "projection", "dimension", "noise", "rows", "vertices", "label", "synthetic_rows"),
     *("unit", "epsilon", "delta", "change", "radius", "neighbours", "dataset", "convert", "exceptions", "name"),
+    *("purpose", "spectrum", "distance"),
 )
 _PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
 _NOISES = ("laplace", "gaussian", "sketch")
@@ -162,6 +166,7 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
     recipe, guarantee, state = RECIPES[kind](fields), guarantee_in(fields), file_state(data)
     check_memory(recipe, schema)
     account = account_in(studio, fields)
+    rows = None if schema is None else open_table(data, schema).rows
     prepared, asked = prospect(data, schema=schema, mechanism=recipe, guarantee=guarantee)
     return ReleaseOrder(
         name=fields.get("name", ""),
@@ -174,11 +179,23 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
         guarantee=guarantee,
         account=account and patient(studio, account),
         quotes=() if account is None else tuple(account.price(asked)),
-        rows=None if schema is None else open_table(data, schema).rows,
+        rows=rows,
         counted=schema is not None and guarantee.neighbours == "replace",
         holds=_held(kind, prepared),
         outside=(*asked.outside, *_idealized(recipe)),
+        hopeless=_hopeless(recipe, schema, guarantee, rows, fields),
     )
+
+
+def _hopeless(recipe: Recipe, schema: Schema | None, guarantee: Guarantee, rows: int | None, fields: Form) -> str:
+    """What a plan says of a sketch from the Plan screen for its purpose, if that it is hopeless."""
+    purpose: Purpose = fields.get("purpose", "")  # type: ignore[assignment]
+    if not isinstance(recipe, Sketch) or schema is None or purpose not in ("distances", *SIMILAR):
+        return ""
+    spectrum = fields.get("spectrum") or None if purpose in SIMILAR else None
+    facts: dict[str, Any] = {"distance": number_in(fields, "distance"), "spectrum": spectrum, "purpose": purpose}
+    made = judge(recipe, schema=schema, guarantee=guarantee, rows=rows, **facts)
+    return made.verdict if made.hopeless else ""
 
 
 def _labels(studio: Studio, table: str, *, any_column: bool) -> list[str]:
@@ -237,6 +254,13 @@ def check_same(studio: Studio, order: Order) -> None:
         raise ParameterError("the table has changed: look at the price again; nothing was spent")
 
 
+def check_confirmed(studio: Studio, order: Order, form: Form) -> None:
+    """For the Release screen: refuse a hopeless order that was not confirmed as such, and one that has changed."""
+    if order.hopeless and form.get("anyway") != "yes":
+        raise ParameterError("confirm that it is made although it is hopeless: nothing was spent")
+    check_same(studio, order)
+
+
 def account_in(studio: Studio, fields: Form) -> Account | None:
     """What an order from the Release screen, or a schema, is charged to; None if the owner chose no dataset."""
     ledger, name = studio.ledger(), fields.get("dataset", "")
@@ -275,7 +299,7 @@ def start(studio: Studio, request: Request, form: Form) -> Response:
     del request
     if form.get("confirmed") != "yes":
         raise ParameterError("confirm the price first: nothing was spent")
-    studio.jobs.start(form.get("order", ""), lambda order: check_same(studio, order))
+    studio.jobs.start(form.get("order", ""), lambda order: check_confirmed(studio, order, form))
     return RedirectResponse("/release/job", 303)
 
 

@@ -5,6 +5,7 @@ import json
 import math
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sfumato import untrusted
@@ -165,6 +166,27 @@ class _Picture(argparse.Action):
         del parser, option_string
         check_kind(values)
         setattr(namespace, self.dest, values)
+
+
+def add_spectrum(parser: Any) -> None:
+    """The option --spectrum: what a plan for similar records assumes of them."""
+    parser.add_argument(
+        "--spectrum",
+        metavar="flat|decaying|FILE",
+        help="Public guess of the records, for purposes nearest, clustering and learning: columns that vary "
+        "independently (flat) or together (decaying, the default), or a table of public rows with the same columns. "
+        "Never name private rows: the plan shows what they are like.",
+    )
+
+
+def spectrum_of(options: Any, data: Any) -> str | None:
+    """The public guess that options state; refuses the table itself that is to be released."""
+    given: str | None = options.spectrum
+    if given is None or data is None or not (Path(given).exists() and Path(data).exists()):
+        return given
+    if Path(given).samefile(data):
+        raise ParameterError("--spectrum names the table itself: it is not public, and a plan shows what it is like")
+    return given
 
 
 def add_plot(parser: argparse.ArgumentParser, what: str) -> None:

@@ -2,11 +2,32 @@
 
 import argparse
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.console.options import add_guarantee, add_table, guarantee_of, schema_of, table
-from sfumato.commands.kinds.terms import BY_DELTA, KindOptions, Terms, add_dimension, add_noise, noise_of, terms_of
+from sfumato.commands.console.options import (
+    add_guarantee,
+    add_spectrum,
+    add_table,
+    guarantee_of,
+    schema_of,
+    spectrum_of,
+    table,
+)
+from sfumato.commands.kinds.terms import (
+    BY_DELTA,
+    KindOptions,
+    Terms,
+    add_anyway,
+    add_dimension,
+    add_noise,
+    noise_of,
+    terms_of,
+)
 from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms.sketch import Sketch
+    from sfumato.tables.schema import Schema
 
 
 def _add_sketch(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +36,14 @@ def _add_sketch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--distance", type=float, metavar="DISTANCE", help="Distance to plan for (default: a typical one)."
     )
+    parser.add_argument(
+        "--purpose",
+        choices=("distances", "nearest", "clustering", "learning"),
+        help="What the sketch is for (default distances). Without --dimension a plan chooses for it; with one, the "
+        "plan says what to expect.",
+    )
+    add_spectrum(parser)
+    add_anyway(parser)
     parser.add_argument(
         "--choose-dimension",
         type=float,
@@ -51,15 +80,39 @@ def _sketch(options: Any) -> Terms:
         seed=options.seed,
         publish_projection=not options.keep_projection,
     )
-    return terms_of(options, sketch)
+    terms = terms_of(options, sketch)
+    return terms if options.purpose is None else _judged(terms, sketch, options)
+
+
+def _judged(terms: Terms, sketch: "Sketch", options: Any) -> Terms:
+    """A sketch that is given, with what it can do for its purpose."""
+    from sfumato.planning.planner import judge
+
+    assert terms.schema is not None
+    made = judge(sketch, schema=terms.schema, guarantee=terms.guarantee, **_wanted(options, terms.schema))
+    return dataclasses.replace(terms, plan=made)
+
+
+def _wanted(options: Any, schema: "Schema") -> dict[str, Any]:
+    """What a plan is to know beside schema and guarantee."""
+    from sfumato.files.open_table import open_table
+    from sfumato.planning.option import ROWS
+
+    rows = open_table(table(options), schema).rows
+    return {
+        "purpose": options.purpose or "distances",
+        "rows": ROWS if rows is None and options.purpose == "learning" else rows,
+        "distance": options.distance,
+        "spectrum": spectrum_of(options, options.data),
+    }
 
 
 def _chosen(options: Any) -> Terms:
     from sfumato.mechanisms.chosen_sketch import ChosenSketch
     from sfumato.mechanisms.sketch import Sketch
 
-    if options.dimension is not None or options.sparsity is not None:
-        raise ParameterError("--choose-dimension cannot be combined with --dimension or --sparsity")
+    if options.dimension is not None or options.sparsity is not None or options.purpose is not None:
+        raise ParameterError("--choose-dimension cannot be combined with --dimension, --sparsity or --purpose")
     sketch = Sketch(
         dimension=1,
         projection=options.projection,
@@ -72,15 +125,13 @@ def _chosen(options: Any) -> Terms:
 
 def _planned(options: Any) -> Terms:
     """The recipe of the sketch that a plan puts first."""
-    from sfumato.files.open_table import open_table
     from sfumato.mechanisms.sketch import Sketch
     from sfumato.planning.planner import plan
 
     schema = schema_of(options)
-    rows = open_table(table(options), schema).rows
-    made = plan(schema=schema, guarantee=guarantee_of(options), rows=rows, distance=options.distance)
+    made = plan(schema=schema, guarantee=guarantee_of(options), **_wanted(options, schema))
     made = made.only(lambda o: isinstance(o.mechanism, Sketch) and options.noise in (None, o.noise))
-    sketch = made.mechanism
+    sketch = made.best.mechanism
     assert isinstance(sketch, Sketch)
     sketch = dataclasses.replace(sketch, publish_projection=not options.keep_projection)
     if options.seed is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.commands.console.options import guarantee_of, schema_of
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.base import Recipe
@@ -41,6 +42,17 @@ class KindOptions:
 def terms_of(options: Any, mechanism: "Recipe") -> Terms:
     """The recipe with the schema and the guarantee that options state."""
     return Terms(schema_of(options), mechanism, guarantee_of(options))
+
+
+def add_anyway(parser: argparse.ArgumentParser) -> None:
+    """The option --anyway."""
+    parser.add_argument("--anyway", action="store_true", help="Release it even if the plan says that it is hopeless.")
+
+
+def check_hopeful(terms: Terms, *, anyway: bool) -> None:
+    """Refuse a release that its plan says is hopeless, before anything is charged or read."""
+    if terms.plan is not None and terms.plan.hopeless and not anyway:
+        raise ParameterError(f"{terms.plan.verdict} Nothing was spent; to release it anyway, add --anyway")
 
 
 def add_dimension(parser: argparse.ArgumentParser, text: str, *, required: bool = False) -> None:
