@@ -100,7 +100,7 @@ def _check_new(path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix.lower() not in suffixes:
         raise ParameterError(f"--out must end in {', '.join(suffixes)}, got {path.name}")
     if path.exists():
-        raise ParameterError(f"{path} is there already: choose another name")
+        raise ParameterError(f"{path} already exists: choose another name; nothing was charged")
 
 
 def add_check(commands: Any) -> None:
@@ -165,7 +165,7 @@ def _add_private(parser: Any) -> None:
 
 def _private_schema(options: Any) -> None:
     """Learn the schema of a table and print it, or print what that would cost."""
-    from sfumato.commands.console.streams import ProgressLine
+    from sfumato.commands.console.progress import LINE
     from sfumato.pipeline.learn_schema import MOST, Description, PlannedSchema
     from sfumato.privacy.guarantee import Guarantee
     from sfumato.randomness.secret import Secret
@@ -187,8 +187,8 @@ def _private_schema(options: Any) -> None:
         tell(options, {"plan": lines}, "\n".join(lines))
         return
     print(*(f"sfumato: {line}" for line in lines), sep="\n", file=sys.stderr)
-    with ProgressLine(planned.table.rows) as progress:
-        schema = planned.run(Secret.fresh(), where, progress)
+    counted = LINE.count(planned.table.rows, public=guarantee.neighbours == "replace")
+    schema = planned.run(Secret.fresh(), where, counted)
     _hand_over(options, schema)
 
 

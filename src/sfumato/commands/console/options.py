@@ -3,11 +3,13 @@
 import argparse
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sfumato import untrusted
+from sfumato.commands.console.colours import painted
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _DEFAULTS: dict[str, Any] = {
     "stands": None,
     "prints": False,
     "many_blocks": False,
+    "working": None,
     "ledger": None,
     "table": None,
     "separator": None,
@@ -70,11 +73,12 @@ def command(commands: Any, name: str, text: str, example: str, run: Callable[[An
 
     ``stands`` among its defaults is for commands that make something that lasts: words for it, where nobody takes what
     is printed. With ``prints``, what is printed is wanted as well. ``many_blocks`` is for commands that work through
-    the rows of a table: their process is set up for that.
+    the rows of a table: their process is set up for that. ``working`` is what the progress line says at its beginning;
+    None for commands that wait for somebody and have none.
     """
     parser = _described(commands, name, text, example)
     parser.add_argument("--json", action="store_true", help="Print JSON.")
-    parser.set_defaults(run=run, **_DEFAULTS)
+    parser.set_defaults(run=run, **_DEFAULTS | {"working": parser.prog})
     return parser
 
 
@@ -95,7 +99,15 @@ def tell(options: Any, facts: dict[str, Any], text: str) -> None:
 
     Both are printed as plain text.
     """
-    print(untrusted.lines(json.dumps(facts, indent=2) if options.json else text))
+    if options.json:
+        print(untrusted.lines(json.dumps(facts, indent=2)))
+    else:
+        show(text)
+
+
+def show(text: str) -> None:
+    """Print a text for people, parts of which may come from strangers; in colours where they are wanted."""
+    print(painted(untrusted.lines(text), sys.stdout))
 
 
 def finite(number: float) -> float | None:

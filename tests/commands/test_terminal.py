@@ -1,0 +1,202 @@
+"""What somebody at a terminal sees: a progress line, few colours, and an interrupt that says what was charged."""
+
+import contextlib
+import io
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from sfumato.cli import main
+from sfumato.commands.console.progress import LINE, STAGES, CountedRows, ProgressLine, stage_of
+from sfumato.errors import ParameterError
+from sfumato.ledger.ledger import Ledger
+from support.spending import pure, states
+
+SCHEMA = '[[columns]]\nname = "age"\nkind = "real"\nlow = 0.0\nhigh = 120.0\n'
+COVARIANCE = "release covariance people.csv --schema people.toml --epsilon 1 --out r"
+SKETCH = COVARIANCE.replace("covariance", "sketch --dimension 1")
+SLOWED = """
+import os, sys, time
+from sfumato import cli
+from sfumato.commands.console import progress
+from sfumato.engines.local import LocalRows
+from sfumato.ledger.reservation import Reservation
+
+progress.DELAY = progress.EVERY = 0.02
+owner, name, seconds = {"rows": LocalRows, "ledger": Reservation}[sys.argv[1]], sys.argv[2], float(sys.argv[3])
+before = getattr(owner, name)
+
+def slowed(*given):
+    made = before(*given)
+    os.write(2, b"here\\n")
+    time.sleep(seconds)
+    return made
+
+setattr(owner, name, slowed)
+sys.argv[1:] = sys.argv[4:]
+cli.entry()
+"""
+ROWS, READY = ("rows", "sum"), ("ledger", "ready")  # the rows are read before a draw; after it, the ledger is asked
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(60))))
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    Ledger.create("budget.db").add_dataset("people", pure(3.0))
+    return tmp_path
+
+
+def seen(words, *, terminal=True, interrupt=False, **environment):
+    """Exit code and all that a command writes to its standard streams, on a terminal or into a pipe."""
+    screen, writes = pty.openpty() if terminal else os.pipe()
+    given = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "PYTHONUNBUFFERED")}
+    running = subprocess.Popen(  # noqa: S603
+        [sys.executable, *words], stdout=writes, stderr=writes, stdin=subprocess.DEVNULL, env=given | environment
+    )
+    os.close(writes)
+    shown = b""
+    while part := read(screen):
+        shown += part
+        if interrupt and b"here" in shown:
+            interrupt = False
+            running.send_signal(signal.SIGINT)
+    os.close(screen)
+    return running.wait(60), shown.decode().replace("\r\n", "\n")
+
+
+def read(screen):
+    try:
+        return os.read(screen, 1 << 16)
+    except OSError:  # the last writer has gone
+        return b""
+
+
+def slowed(where, line, seconds=0.4, **how):
+    return seen(["-c", SLOWED, *where, str(seconds), *line.split()], **{"TERM": "xterm", "COLUMNS": "120"} | how)
+
+
+def left(shown):
+    """What is left on the screen in the end: without what was erased and drawn over."""
+    return re.sub(r"\r[^\n\r]*?\x1b\[K", "", shown)
+
+
+# ---- the progress line -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("people")
+def test_a_long_command_says_what_it_does_and_takes_that_away_again():
+    code, shown = slowed(READY, f"{SKETCH} --ledger budget.db")
+    assert code == 0
+    assert re.search(r"\rsfumato release sketch: writing the release, \d s  60 rows, [\d,]+ rows/s\x1b", shown)
+    assert left(shown).startswith("here\n")
+    assert "release sketch:" not in left(shown)
+    assert left(shown).endswith("written to\x1b[0m r\n")
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(("neighbours", "public"), [("replace", True), ("add-remove", False)])
+def test_where_the_number_of_records_is_protected_the_line_shows_stage_and_time_alone(neighbours, public, monkeypatch):
+    def read(_path, _data, *, progress, **_):  # every engine counts what it has read
+        progress(60)
+        raise ParameterError(LINE.text(9.0, "drawing"))
+
+    monkeypatch.setattr("sfumato.pipeline.release.release_to", read)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert main([*COVARIANCE.split(), "--neighbours", neighbours]) == 2
+    assert said.getvalue() == f"sfumato: : drawing, 9 s{'  60 rows, 7 rows/s' if public else ''}\n"
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("how", [{"terminal": False}, {"TERM": "dumb"}])
+def test_there_is_no_line_in_a_pipe_or_on_a_terminal_that_cannot_erase_it(how):
+    code, shown = slowed(ROWS, COVARIANCE, seconds=0.1, **how)
+    assert (code, "\r" in shown, "\x1b" in shown, "sfumato release" in shown) == (0, False, False, False)
+
+
+def test_what_is_left_is_told_while_the_rows_are_read_for_the_first_time():
+    counted = CountedRows(1000)
+    counted(250)
+    assert counted.words(10.0) == "[######                  ]  25%  250 rows, 25 rows/s, 30 s left"
+    counted(1000)
+    assert counted.words(50.0) == "1,250 rows, 25 rows/s"
+    line = ProgressLine()
+    line.count(None, "samples")
+    assert line.text(125.0, "drawing") == ": drawing, 2 min 5 s"
+
+
+def test_a_stage_is_that_of_the_innermost_module_that_has_one():
+    for name in STAGES:
+        assert find_spec(name), name
+    frames = {name: {"__name__": name, "sys": sys} for name in ("sfumato.mechanisms.table.counting", "numpy.odd")}
+    exec("def outer(inner): return inner()", frames["sfumato.mechanisms.table.counting"])  # noqa: S102
+    exec("def inner(): return sys._getframe()", frames["numpy.odd"])  # noqa: S102
+    frame = frames["sfumato.mechanisms.table.counting"]["outer"](frames["numpy.odd"]["inner"])
+    assert stage_of(frame) == "counting"
+    assert stage_of(None) == "working"
+
+
+# ---- interrupts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("where", "told", "state"),
+    [
+        (ROWS, "nothing was drawn, and nothing spent", "void"),
+        (READY, "reservation 2 of 'people' stays spent, for noise may have been drawn: it cannot be voided", "drawn"),
+    ],
+)
+def test_an_interrupt_says_what_became_of_the_charge(where, told, state, people):
+    code, shown = slowed(where, f"{COVARIANCE} --ledger budget.db", seconds=60, interrupt=True, NO_COLOR="1")
+    assert code == 130
+    assert left(shown) == f"here\nsfumato: interrupted; {told}\n"
+    assert states(Ledger("budget.db")) == [state]
+    assert sorted(path.name for path in people.iterdir()) == ["budget.db", "people.csv", "people.toml"]
+
+
+@pytest.mark.usefixtures("people")
+def test_an_interrupt_without_a_ledger_leaves_nothing_behind():
+    code, shown = slowed(ROWS, COVARIANCE, seconds=60, interrupt=True, terminal=False)
+    assert (code, shown) == (130, "here\nsfumato: interrupted; nothing was left behind\n")
+
+
+# ---- colours ---------------------------------------------------------------------------------------------------------
+
+CHECK, SHOW = "check people.csv --schema people.toml", "ledger show budget.db"
+PRICE = "ledger price covariance people.csv --schema people.toml --epsilon 9 --ledger budget.db"
+
+
+@pytest.mark.usefixtures("people")
+def test_a_few_words_have_colours():
+    for line, colour, words in (
+        (CHECK, 33, "NOT PRIVATE"),
+        ("show nothing", 31, "sfumato:"),
+        (SHOW, 1, "people (filter composition)"),
+        (PRICE, 31, "EXCEEDS THE CAP"),
+    ):
+        shown = seen(["-m", "sfumato.cli", *line.split()], TERM="xterm")[1]
+        assert f"\x1b[{colour}m{words}\x1b[0m" in shown
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        (CHECK, {"NO_COLOR": "1"}),
+        (CHECK, {"TERM": "dumb"}),
+        (CHECK, {"terminal": False}),
+        (f"{CHECK} --json", {}),
+        ("show nothing", {"NO_COLOR": "1"}),
+    ],
+)
+def test_nobody_gets_colours_who_does_not_want_them(line, how):
+    assert "\x1b" not in left(seen(["-m", "sfumato.cli", *line.split()], **{"TERM": "xterm"} | how)[1])
