@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from sfumato import untrusted
 from sfumato.commands.console import streams
 from sfumato.commands.console.catalogue import parser_of
-from sfumato.commands.console.colours import painted
+from sfumato.commands.console.colours import refused
 from sfumato.commands.console.options import unparsed
 from sfumato.commands.console.progress import LINE
 from sfumato.errors import SfumatoError
@@ -97,8 +97,7 @@ def _too_large() -> str:
 
 
 def _refuse(reason: str, *further: str) -> int:
-    text = "\n".join([f"sfumato: {untrusted.line(reason)}", *map(untrusted.line, further)])
-    print(painted(text, sys.stderr), file=sys.stderr)
+    print(refused(untrusted.line(reason), sys.stderr), *map(untrusted.line, further), sep="\n", file=sys.stderr)
     return 2
 
 

@@ -1,7 +1,6 @@
 """``sfumato release KIND``: make a private release of a table."""
 
 import dataclasses
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +16,7 @@ from sfumato.commands.console.options import (
     subcommands,
     table,
     tell,
+    warn,
 )
 from sfumato.commands.kinds.listed import KINDS
 from sfumato.commands.kinds.terms import KindOptions, Terms
@@ -102,7 +102,7 @@ def _warn_of_leftovers(out: str) -> None:
     warnings.simplefilter("ignore", LeftoverWarning)
     told = note(Path(out).parent)
     if told is not None:
-        print(f"note: {told}", file=sys.stderr)
+        warn(f"note: {told}")
 
 
 def _seen(made: "Manifest") -> "Verdict":

@@ -1,6 +1,5 @@
 """``sfumato schema`` and ``sfumato check``: what the data may be."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from sfumato.commands.console.options import (
     schema_of,
     table,
     tell,
+    warn,
 )
 from sfumato.errors import ParameterError
 
@@ -72,7 +72,7 @@ def _schema(options: Any) -> None:
     made: Any = Schema.from_arrow(opened.schema)
     if options.bounds_from_data:
         made = made.bounded_by_data(opened.blocks(opened.schema.names, 1 << 16))
-        print("sfumato: NOT PRIVATE: these bounds are values of the data", file=sys.stderr)
+        warn("sfumato: NOT PRIVATE: these bounds are values of the data")
     _hand_over(options, made)
 
 
@@ -186,7 +186,7 @@ def _private_schema(options: Any) -> None:
     if options.dry_run:
         tell(options, {"plan": lines}, "\n".join(lines))
         return
-    print(*(f"sfumato: {line}" for line in lines), sep="\n", file=sys.stderr)
+    warn("\n".join(f"sfumato: {line}" for line in lines))
     counted = LINE.count(planned.table.rows, public=guarantee.neighbours == "replace")
     schema = planned.run(Secret.fresh(), where, counted)
     _hand_over(options, schema)

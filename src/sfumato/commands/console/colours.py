@@ -12,7 +12,7 @@ _BOLD, _RED, _GREEN, _YELLOW = "1", "31", "32", "33"
 _HEADING = re.compile(r"^(?=\S)(?!warning:|NOT PRIVATE).+$(?=\n +\S)", re.MULTILINE)  # over indented lines
 _WORDS = (
     (re.compile(r"^(?:sfumato: )?(?:warning:|note:|NOT PRIVATE\b|Hopeless\b)", re.MULTILINE), _YELLOW),
-    (re.compile(r"^sfumato:(?! NOT PRIVATE| note:)|EXCEEDS THE CAP|\bFAILED\b|\(does not fit\)", re.MULTILINE), _RED),
+    (re.compile(r"EXCEEDS THE CAP|\bFAILED\b|\(does not fit\)"), _RED),
     (re.compile(r"^(?:[A-Z][a-z]+ )?[A-Za-z]+ written to\b|^No guarantee was refuted\b", re.MULTILINE), _GREEN),
 )
 
@@ -30,6 +30,11 @@ def painted(text: str, stream: TextIO) -> str:
     for pattern, colour in _WORDS:
         text = pattern.sub(lambda found, colour=colour: _in(found[0], colour), text)  # type: ignore[misc]
     return text
+
+
+def refused(reason: str, stream: TextIO) -> str:
+    """The line that says why something was refused, as the stream is to get it: our name in colour, if wanted."""
+    return f"{_in('sfumato:', _RED) if wanted(stream) else 'sfumato:'} {reason}"
 
 
 def _in(text: str, colour: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sfumato import untrusted
-from sfumato.commands.console.colours import painted
+from sfumato.commands.console.colours import painted, refused
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the complaint about an option."""
-        self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
+        self.exit(2, refused(f"{message} (see {self.prog} --help)\n", sys.stderr))
 
 
 def unparsed() -> argparse.Namespace:
@@ -108,6 +108,11 @@ def tell(options: Any, facts: dict[str, Any], text: str) -> None:
 def show(text: str) -> None:
     """Print a text for people, parts of which may come from strangers; in colours where they are wanted."""
     print(painted(untrusted.lines(text), sys.stdout))
+
+
+def warn(text: str) -> None:
+    """Tell something beside what a command prints: on standard error, in colours where they are wanted."""
+    print(painted(untrusted.lines(text), sys.stderr), file=sys.stderr)
 
 
 def finite(number: float) -> float | None:

@@ -22,7 +22,7 @@ DELAY, EVERY = 2.0, 0.25  # seconds before the line is drawn, and between two dr
 _ERASE = "\r\x1b[K"
 _BAR = 24
 STAGES = {  # by module or package: the longest name counts
-    "importlib": "starting",
+    "importlib": "loading",
     "sfumato.aggregates": "answering",
     "sfumato.answering": "answering",
     "sfumato.attacks": "attacking",
