@@ -83,11 +83,6 @@ def slowed(where, line, seconds=0.4, **how):
     return seen(["-c", SLOWED, *where, str(seconds), *line.split()], **{"TERM": "xterm", "COLUMNS": "120"} | how)
 
 
-def undrawn(shown):
-    """What a command wrote without its progress line."""
-    return re.sub(r"\r[^\n\r]*?\x1b\[K", "", shown)
-
-
 def left(shown):
     """The lines on the screen in the end, as a terminal draws them: what is written over or erased has gone."""
     lines, column = [""], 0
@@ -192,28 +187,48 @@ CHECK, SHOW = "check people.csv --schema people.toml", "ledger show budget.db"
 PRICE = "ledger price covariance people.csv --schema people.toml --epsilon 9 --ledger budget.db"
 
 
-@pytest.mark.usefixtures("people")
-def test_a_few_words_have_colours():
-    for line, colour, words in (
-        (CHECK, 33, "NOT PRIVATE"),
-        ("show nothing", 31, "sfumato:"),
-        (SHOW, 1, "people (filter composition)"),
-        (PRICE, 31, "EXCEEDS THE CAP"),
-    ):
-        shown = seen(["-m", "sfumato.cli", *line.split()], TERM="xterm")[1]
-        assert f"\x1b[{colour}m{words}\x1b[0m" in shown
+class Screen(io.StringIO):
+    def __init__(self, *, terminal=True):
+        super().__init__()
+        self.isatty = lambda: terminal
+
+
+def printed(line, *, terminal=True):
+    """What a command writes to its standard streams, which are a terminal, or none."""
+    screen = Screen(terminal=terminal)
+    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen), contextlib.suppress(SystemExit):
+        main(line.split())
+    return screen.getvalue()
 
 
 @pytest.mark.usefixtures("people")
 @pytest.mark.parametrize(
-    ("line", "how"),
+    ("line", "colour", "words"),
     [
-        (CHECK, {"NO_COLOR": "1"}),
-        (CHECK, {"TERM": "dumb"}),
-        (CHECK, {"terminal": False}),
-        (f"{CHECK} --json", {}),
-        ("show nothing", {"NO_COLOR": "1"}),
+        (CHECK, 33, "NOT PRIVATE"),
+        ("schema people.csv --bounds-from-data", 33, "sfumato: NOT PRIVATE"),
+        ("show nothing", 31, "sfumato:"),
+        ("shaw", 31, "sfumato:"),
+        (SHOW, 1, "people (filter composition)"),
+        (PRICE, 31, "EXCEEDS THE CAP"),
+        (SKETCH, 32, "Release written to"),
     ],
 )
-def test_nobody_gets_colours_who_does_not_want_them(line, how):
-    assert "\x1b" not in undrawn(seen(["-m", "sfumato.cli", *line.split()], **{"TERM": "xterm"} | how)[1])
+def test_a_few_words_have_colours(line, colour, words, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert f"\x1b[{colour}m{words}\x1b[0m" in printed(line)
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("line", [CHECK, "show nothing", "shaw"])
+def test_nobody_gets_colours_who_does_not_want_them(line, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b" in printed(line)
+    assert "\x1b" not in printed(line, terminal=False)
+    assert "\x1b" not in printed(f"{CHECK} --json")
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as setting:
+            setting.setenv(name, value)
+            assert "\x1b" not in printed(line)
