@@ -1,14 +1,18 @@
 # On a machine with Python 3.11 or newer, pip and make:
 #   make demo   a private sketch of handwritten digits, from start to finish
 #   make test   lint, types and tests
+# With LOCKED=1, all libraries are those of requirements/dev.lock instead of the newest.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+LOCK := requirements/dev.lock
+OURS := $(if $(LOCKED),--no-build-isolation) -e # the lock has what builds us, too (hatchling, editables)
+EXTRAS := browser dev docs excel mutants postgres sklearn spark sql studio # what the lock is of
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types slow spark test-browser docs bench figures refute faults judges judges-tables rivals results peers mutants clean
+.PHONY: help demo test quick lint types slow spark test-browser docs bench figures refute faults judges judges-tables rivals results peers mutants package newest lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -17,11 +21,12 @@ $(VENV)/base: pyproject.toml src/sfumato/version.py
 	@echo "Setting up $(VENV) (the first time takes a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sfumato needs Python 3.11 or newer: make PYTHON=python3.11" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install -e .
+	@$(if $(LOCKED),$(PIP) install --require-hashes --no-deps -r $(LOCK))
+	@$(PIP) install $(OURS) .
 	@touch $@
 
 $(VENV)/dev: $(VENV)/base
-	@$(PIP) install -e '.[dev]'
+	@$(PIP) install $(OURS) '.[dev]'
 	@touch $@
 
 .venv-bench/done: pyproject.toml # of its own: the peers need older libraries than we do
@@ -109,14 +114,14 @@ slow: $(VENV)/dev ## the tests that take minutes
 
 $(VENV)/spark: $(VENV)/dev
 	@command -v java > /dev/null || { echo "Spark needs Java: apt-get install default-jre-headless" >&2; exit 2; }
-	@$(PIP) install -e '.[dev,spark]'
+	@$(PIP) install $(OURS) '.[dev,spark]'
 	@touch $@
 
 spark: $(VENV)/spark ## the tests of the Spark engine; needs Java (Debian: default-jre-headless)
 	@SFUMATO_NEEDS_SPARK=1 $(BIN)/python -m pytest -m spark tests/engines/test_spark.py
 
 $(VENV)/docs: $(VENV)/base
-	@$(PIP) install -e '.[docs]'
+	@$(PIP) install $(OURS) '.[docs]'
 	@touch $@
 
 docs: $(VENV)/docs ## the documentation as a static site, in site/; open site/index.html
@@ -126,7 +131,7 @@ docs: $(VENV)/docs ## the documentation as a static site, in site/; open site/in
 $(VENV)/browser: $(VENV)/dev
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; }
 	@command -v chromium > /dev/null || { echo "the tests of the studio need a browser: sudo apt-get install chromium" >&2; exit 2; }
-	@$(PIP) install -e '.[dev,studio,browser]'
+	@$(PIP) install $(OURS) '.[dev,studio,browser]'
 	@touch $@
 
 test-browser: $(VENV)/browser ## the tests of the studio in a real browser; needs Chromium (Debian: chromium)
@@ -159,11 +164,28 @@ faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back l
 	@$(BIN)/python -m faults --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) --database $(or $(DATABASE),both) $(if $(RECORD),--record)
 
 $(VENV)/mutants: $(VENV)/dev
-	@$(PIP) install -e '.[dev,mutants]'
+	@$(PIP) install $(OURS) '.[dev,mutants]'
 	@touch $@
 
 mutants: $(VENV)/mutants ## whether tests notice small wrong changes of the code that carries privacy (MINUTES=60, COUNT=300, SEED=22, ONLY="noise loss", RECORD=1, FRESH=1)
 	@nice $(BIN)/python mutants/run.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(FRESH),--fresh)
 
+package: $(VENV)/dev ## build wheel and sdist, install the wheel in a clean environment and release with it (PYTHONS="python3.12 python3.13", PIPX=1; RECORD=1: sizes to docs/install.md)
+	@$(BIN)/python benchmarks/package.py $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(PIPX),--pipx) $(if $(RECORD),--record)
+
+newest: ## the tests of `make quick` with the newest version of every library, in an environment of its own
+	@rm -rf .venv-newest
+	@$(MAKE) --no-print-directory LOCKED= VENV=.venv-newest .venv-newest/dev
+	@.venv-newest/bin/python -m pytest -n auto --quick
+
+.venv-lock/done:
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'uv>=0.5'
+	@touch $@
+
+lock: .venv-lock/done ## write requirements/dev.lock anew: the newest version of every library, with the digests of its files
+	@.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		$(EXTRAS:%=--extra %) pyproject.toml --output-file $(LOCK)
+
 clean: ## remove everything that make made
-	@rm -rf $(VENV) .venv-bench .venv-peers .venv-judges-* .venv-questions .venv-questions-sql demo-output playground site .mypy_cache .ruff_cache .mutants
+	@rm -rf $(VENV) .venv-bench .venv-lock .venv-newest .venv-peers .venv-judges-* .venv-questions .venv-questions-sql demo-output playground site .mypy_cache .ruff_cache .mutants

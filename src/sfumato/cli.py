@@ -1,7 +1,11 @@
 """The command line: parse, call, print. Exit code 0: done; 1: an audit failed; 2: refused, with one line on stderr.
 
-Where nobody takes what is printed: 0 if a release, a report or an entry was made, with a line on stderr; where printing
-was all there was to do, 141 without a word if the reader has gone (as by SIGPIPE), 2 if the output is closed or full.
+130 and 143: interrupted, by Ctrl-C or SIGTERM, with one line on what was charged.
+
+Where nobody takes what is printed: 0 if a release, a report or an entry was made, without a word if the reader has gone
+or the output is closed, with a line on stderr if it is full. Where printing was all there was to do: 141 without a word
+if the reader has gone (as by SIGPIPE), the command's own code if the output is closed, and 2 with a line if it is full.
+Answers that were paid for and are lost are always told.
 
 Modules are imported by the commands that need them, so that help is quick and an interrupt is always caught.
 """
@@ -10,8 +14,8 @@ import argparse
 import atexit
 import contextlib
 import ctypes
+import errno
 import gc
-import importlib
 import importlib.util
 import os
 import signal
@@ -21,30 +25,12 @@ from collections.abc import Sequence
 
 from sfumato import untrusted
 from sfumato.commands.console import streams
-from sfumato.commands.console.options import Parser, unparsed
+from sfumato.commands.console.catalogue import parser_of
+from sfumato.commands.console.colours import refused
+from sfumato.commands.console.options import unparsed
+from sfumato.commands.console.progress import LINE
 from sfumato.errors import SfumatoError
-from sfumato.version import __version__
 
-_COMMANDS = {  # and the module that has its options, in the order of the help
-    "schema": "schema",
-    "check": "schema",
-    "plan": "plan",
-    "regions": "plan",
-    "feasible": "plan",
-    "release": "release",
-    "show": "estimate",
-    "report": "report",
-    "compare": "compare",
-    "estimate": "estimate",
-    "ask": "ask",
-    "sql": "sql",
-    "ledger": "ledger",
-    "clean": "clean",
-    "audit": "audit",
-    "attack": "attack",
-    "reproduce": "reproduce",
-    "studio": "studio",
-}
 _READER_GONE = 128 + 13  # what a shell says of a process that SIGPIPE has ended
 _GLIBC = {-3: 1 << 25, -1: 1 << 30, -2: 1 << 24}  # M_MMAP_THRESHOLD (at most this), M_TRIM_THRESHOLD, M_TOP_PAD
 
@@ -60,21 +46,22 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
         streams.need_output(needed=options.stands is None)
         if own_process:
             _set_up(many_blocks=options.many_blocks)
-        code: int = options.run(options) or 0
+        with LINE.around(options.working) if own_process and options.working else contextlib.nullcontext():
+            code: int = options.run(options) or 0
         sys.stdout.flush()
         if (lost := streams.lost_output()) is not None:
             code = _unheard(options, lost, code)
     except SfumatoError as error:
         return _refuse(*(str(error).split("\n") if getattr(error, "problems", ()) else [str(error)]))
-    except (KeyboardInterrupt, _Stopped):
-        return _refuse(f"interrupted{_spent(options) or '; nothing was left behind'}")
-    except MemoryError:
-        return _refuse(f"not enough memory: choose a lower dimension{_spent(options)}")
-    except OverflowError:
-        return _refuse(f"{_too_large()}{_spent(options)}")
+    except (KeyboardInterrupt, _Stopped) as ended:
+        _refuse(f"interrupted{_spent(options, ended) or '; nothing was left behind'}")
+        return 128 + (signal.SIGTERM if isinstance(ended, _Stopped) else signal.SIGINT)
+    except (MemoryError, OverflowError) as error:
+        few = "not enough memory: choose a lower dimension"
+        return _refuse(f"{few if isinstance(error, MemoryError) else _too_large()}{_spent(options, error)}")
     except OSError as error:
-        told = f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}"
-        return _unheard(options, error, 0) if error is streams.lost_output() else _refuse(f"{told}{_spent(options)}")
+        told = f"{error.filename or 'the output'}: {error.strerror or type(error).__name__}{_spent(options, error)}"
+        return _unheard(options, error, 0) if error is streams.lost_output() else _refuse(told)
     finally:
         signal.signal(signal.SIGTERM, before)
     return code
@@ -82,18 +69,21 @@ def main(arguments: Sequence[str] | None = None, *, own_process: bool = False) -
 
 def _unheard(options: argparse.Namespace, error: OSError, code: int) -> int:
     """The exit code of a command whose output was lost in part: ``stands`` says what was made in spite of that."""
-    gone = isinstance(error, BrokenPipeError)
-    if options.stands is not None:
-        _refuse(f"{options.stands}, but the output was lost: {error.strerror}{_spent(options)}")
-    elif not gone:
+    gone, closed = isinstance(error, BrokenPipeError), error.errno == errno.EBADF
+    paid = options.stands is not None and options.prints
+    if options.stands is not None and (paid or not (gone or closed)):
+        _refuse(f"{options.stands}, but the output was lost: {error.strerror}{_spent(options, error)}")
+    elif not (gone or closed):
         _refuse(f"standard output: {error.strerror}")
-    if options.stands is not None and not options.prints:
+    if not paid and (closed or options.stands is not None):
         return code
     return _READER_GONE if gone else 2
 
 
-def _spent(options: argparse.Namespace) -> str:
-    """For the error line of a command that was to spend from a ledger: where to look."""
+def _spent(options: argparse.Namespace, error: BaseException) -> str:
+    """For the error line of a command that was to spend from a ledger: what became of its charge, or where to look."""
+    if became := getattr(error, "__notes__", []):
+        return f"; {'; '.join(became)}"
     return "" if options.ledger is None else "; see `sfumato ledger show` for what was spent"
 
 
@@ -107,7 +97,7 @@ def _too_large() -> str:
 
 
 def _refuse(reason: str, *further: str) -> int:
-    print("\n".join([f"sfumato: {untrusted.line(reason)}", *map(untrusted.line, further)]), file=sys.stderr)
+    print(refused(untrusted.line(reason), sys.stderr), *map(untrusted.line, further), sep="\n", file=sys.stderr)
     return 2
 
 
@@ -117,21 +107,6 @@ class _Stopped(BaseException):
 
 def _stop(_number: int, _frame: object) -> None:
     raise _Stopped
-
-
-def parser_of(command: str | None = None) -> Parser:
-    """The command line's parser, of one command, or of all of them if there is none of this name."""
-    parser = Parser(
-        prog="sfumato",
-        description="Publish data under differential privacy, by random projections and other mechanisms.",
-        epilog="example:\n  sfumato schema people.csv > people.toml\n\n"
-        "Each command has its own help: sfumato release --help, sfumato release sketch --help.",
-    )
-    parser.add_argument("--version", action="version", version=__version__, help="Show the version and exit.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in [command] if command in _COMMANDS else _COMMANDS:
-        getattr(importlib.import_module(f"sfumato.commands.{_COMMANDS[name]}"), f"add_{name}")(commands)
-    return parser
 
 
 def entry() -> None:

@@ -149,7 +149,7 @@ def test_a_file_for_answers_that_cannot_be_is_refused_before_any_charge(capsys, 
         capsys, "--epsilon", "0.1", "smoker", "--out", "x.xlsx"
     )
     (tmp_path / "there.csv").touch()
-    assert "a new file" in refused(capsys, "--epsilon", "0.1", "smoker", "--out", "there.csv")
+    assert "already exists" in refused(capsys, "--epsilon", "0.1", "smoker", "--out", "there.csv")
     assert "a new file" in refused(capsys, "--epsilon", "0.1", "smoker", "--out", "no/x.csv")
     refused(capsys, "--epsilon", "4", "smoker", "--out", "x.csv")
     assert not Path("x.csv").exists()
@@ -297,7 +297,7 @@ def test_what_other_methods_cannot_do_is_refused_and_costs_nothing(capsys, tmp_p
     weights = ["--epsilon", "1", "--method", "weights", "smoker"]
     assert "ends in .parquet" in refused(capsys, *weights, "--histogram", "x.csv")
     (tmp_path / "there.parquet").touch()
-    assert "a new file" in refused(capsys, *weights, "--histogram", "there.parquet")
+    assert "already exists" in refused(capsys, *weights, "--histogram", "there.parquet")
     assert "has no histogram" in refused(capsys, *weights[:3], "median", "smoker", "--histogram", "h.parquet")
     assert "need --method" in refused(capsys, "--epsilon", "1", "smoker", "--updates", "3")
     assert "updates must be" in refused(capsys, *weights, "--updates", "0")

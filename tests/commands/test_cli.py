@@ -18,8 +18,8 @@ import pytest
 
 from sfumato import cli
 from sfumato.cli import main
+from sfumato.commands.console.catalogue import COMMANDS
 from sfumato.commands.console.options import unparsed
-from sfumato.commands.console.streams import ProgressLine
 from sfumato.releases.release import load
 from sfumato.tables.schema import Schema
 
@@ -253,9 +253,9 @@ sys.exit(main(sys.argv[2:]))
     [
         ("sfumato.cli", -signal.SIGTERM, ""),
         ("sfumato.commands.console.options", -signal.SIGTERM, ""),
-        ("sfumato.releases.release", 2, "sfumato: interrupted; nothing was left behind\n"),
-        ("numpy", 2, "sfumato: interrupted; nothing was left behind\n"),
-        ("decimal", 2, "sfumato: interrupted; nothing was left behind\n"),
+        ("sfumato.releases.release", 143, "sfumato: interrupted; nothing was left behind\n"),
+        ("numpy", 143, "sfumato: interrupted; nothing was left behind\n"),
+        ("decimal", 143, "sfumato: interrupted; nothing was left behind\n"),
     ],
 )
 def test_an_interrupt_at_any_time_is_at_most_one_line(tmp_path, loading, code, told):
@@ -375,7 +375,7 @@ def test_the_module_runs_as_a_program():
     assert done.stderr == "sfumato: there is no release folder at nowhere\n"
 
 
-@pytest.mark.parametrize("command", list(cli._COMMANDS))
+@pytest.mark.parametrize("command", list(COMMANDS))
 def test_a_command_has_the_same_options_with_and_without_the_others(capsys, command):
     said = []
     for parser in (cli.parser_of(command), cli.parser_of()):
@@ -389,7 +389,7 @@ def test_a_word_that_is_no_command_is_answered_with_all_of_them(capsys):
     with pytest.raises(SystemExit):
         main(["releese"])
     said = capsys.readouterr().err
-    assert all(re.search(rf"\b{command}\b", said) for command in cli._COMMANDS)
+    assert all(re.search(rf"\b{command}\b", said) for command in COMMANDS)
 
 
 ENDED = """
@@ -421,31 +421,6 @@ def test_a_process_ends_with_its_code_and_after_all_it_said(code, registered):
     assert done.stdout == "said\nhandled\n"
     assert done.stderr.startswith("complained\n")
     assert (done.returncode, "ValueError" in done.stderr) == ((1, True) if code == "none" else (int(code), False))
-
-
-class Terminal:
-    def __init__(self, terminal):
-        self.text, self.terminal = "", terminal
-
-    def isatty(self):
-        return self.terminal
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-
-def test_progress_is_for_terminals_only():
-    for terminal in (True, False):
-        screen = Terminal(terminal)
-        with ProgressLine(1000, screen) as line:
-            line._last = -1e9
-            line(250)
-        assert ("25%" in screen.text) == terminal
-        assert ("rows/s" in screen.text) == terminal
-    assert ProgressLine(None, Terminal(True)).line(1.0).startswith("0 rows")
 
 
 @pytest.mark.usefixtures("people")

@@ -1,11 +1,10 @@
 """``sfumato audit``: try to refute every mechanism, and fail if one is refuted."""
 
 import json
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.commands.console.options import command
+from sfumato.commands.console.options import command, show
 
 if TYPE_CHECKING:
     from sfumato.audit.cases import Line
@@ -30,7 +29,7 @@ def add_audit(commands: Any) -> None:
 def _audit(options: Any) -> int:
     from sfumato import check
     from sfumato.audit.cases import CASES, EPSILONS, FULL, QUICK, suite
-    from sfumato.commands.console.streams import ProgressLine
+    from sfumato.commands.console.progress import LINE
 
     effort = replace(QUICK if options.quick else FULL, seed=options.seed)
     if options.seconds is not None:
@@ -38,20 +37,17 @@ def _audit(options: Any) -> int:
         effort = replace(effort, seconds=options.seconds)
     lines: list[Line] = []
     if not options.json:
-        print(_HEAD)
-    with ProgressLine(None, what="samples") as progress:
-        for line in suite(effort, progress=progress):
-            lines.append(line)
-            if not options.json:
-                progress.clear()
-                print(_text(line), flush=True)
+        print(_HEAD, flush=True)
+    for line in suite(effort, progress=LINE.count(None, "samples")):
+        lines.append(line)
+        if not options.json:
+            print(_text(line), flush=True)
     failed = [line for line in lines if not line.finding.passed]
     if options.json:
         facts = {"confidence": effort.confidence, "failed": len(failed), "audits": [line.to_dict() for line in lines]}
         print(json.dumps(facts, indent=2))
     else:
-        print(_verdict(len(lines), len(failed), effort.confidence))
-    sys.stdout.flush()
+        show(_verdict(len(lines), len(failed), effort.confidence))
     assert len(lines) == len(CASES) * len(EPSILONS)
     return 1 if failed else 0
 

@@ -29,6 +29,7 @@ def add_clean(commands: Any) -> None:
     parser.add_argument(
         "folder", nargs="?", default=".", metavar="FOLDER", help="Folder of releases (default: the current folder)."
     )
+    parser.set_defaults(working=None)
     parser.add_argument("--yes", action="store_true", help="Remove without asking.")
 
 

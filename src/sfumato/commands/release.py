@@ -1,8 +1,8 @@
 """``sfumato release KIND``: make a private release of a table."""
 
 import dataclasses
-import sys
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from sfumato.commands.console.options import (
     subcommands,
     table,
     tell,
+    warn,
 )
 from sfumato.commands.kinds.listed import KINDS
 from sfumato.commands.kinds.terms import KindOptions, Terms, check_hopeful
@@ -56,26 +57,25 @@ def planned_terms(options: Any, kind: KindOptions) -> Terms:
 
 
 def _release(kind: KindOptions, options: Any) -> None:
-    from sfumato.commands.console.streams import ProgressLine
     from sfumato.fileformat.plain_words import summary
-    from sfumato.files.open_table import open_table
+    from sfumato.fileformat.writer import check_free
     from sfumato.pipeline.release import release_to
 
+    check_free(Path(options.out))
     terms = planned_terms(options, kind)
     check_hopeful(terms, anyway=getattr(options, "anyway", False))
     budget, where = account(options), engine(options)
     _warn_of_leftovers(options.out)
-    with ProgressLine(None if terms.schema is None else open_table(table(options), terms.schema).rows) as progress:
-        made = release_to(
-            options.out,
-            table(options),
-            schema=terms.schema,
-            mechanism=terms.mechanism,
-            guarantee=terms.guarantee,
-            ledger=budget,
-            engine=where,
-            progress=progress,
-        )
+    made = release_to(
+        options.out,
+        table(options),
+        schema=terms.schema,
+        mechanism=terms.mechanism,
+        guarantee=terms.guarantee,
+        ledger=budget,
+        engine=where,
+        progress=_progress(options, terms),
+    )
     told: dict[str, Any] = {"release": options.out, "manifest": made}
     lines = [summary(made)]
     if terms.plan is not None:
@@ -87,6 +87,15 @@ def _release(kind: KindOptions, options: Any) -> None:
     tell(options, told, "\n".join([*lines, f"Release written to {options.out}"]))
 
 
+def _progress(options: Any, terms: Terms) -> Callable[[int], None]:
+    """What counts the rows of a release as they are read: for its owner to see, where their number is public."""
+    from sfumato.commands.console.progress import LINE
+    from sfumato.files.open_table import open_table
+
+    rows = None if terms.schema is None else open_table(table(options), terms.schema).rows
+    return LINE.count(rows, public=terms.schema is not None and terms.guarantee.neighbours == "replace")
+
+
 def _warn_of_leftovers(out: str) -> None:
     """Before a release: a line on stderr about leftovers, in place of the warning of a call in Python."""
     from sfumato.errors import LeftoverWarning
@@ -95,7 +104,7 @@ def _warn_of_leftovers(out: str) -> None:
     warnings.simplefilter("ignore", LeftoverWarning)
     told = note(Path(out).parent)
     if told is not None:
-        print(f"note: {told}", file=sys.stderr)
+        warn(f"note: {told}")
 
 
 def _seen(made: "Manifest") -> "Verdict":

@@ -83,7 +83,4 @@ def _runner() -> tuple[Any, Path]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "sfumato":
             raise
-        raise MissingDependency(
-            f"the experiments need {error.name}: `make results` installs what they use, or "
-            "pip install 'sfumato[plot,sklearn]'"
-        ) from error
+        raise MissingDependency(f"the experiments need {error.name}: `make results` installs what they use") from error

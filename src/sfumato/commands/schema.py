@@ -1,6 +1,5 @@
 """``sfumato schema`` and ``sfumato check``: what the data may be."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from sfumato.commands.console.options import (
     schema_of,
     table,
     tell,
+    warn,
 )
 from sfumato.errors import ParameterError
 
@@ -72,7 +72,7 @@ def _schema(options: Any) -> None:
     made: Any = Schema.from_arrow(opened.schema)
     if options.bounds_from_data:
         made = made.bounded_by_data(opened.blocks(opened.schema.names, 1 << 16))
-        print("sfumato: NOT PRIVATE: these bounds are values of the data", file=sys.stderr)
+        warn("sfumato: NOT PRIVATE: these bounds are values of the data")
     _hand_over(options, made)
 
 
@@ -100,7 +100,7 @@ def _check_new(path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix.lower() not in suffixes:
         raise ParameterError(f"--out must end in {', '.join(suffixes)}, got {path.name}")
     if path.exists():
-        raise ParameterError(f"{path} is there already: choose another name")
+        raise ParameterError(f"{path} already exists: choose another name; nothing was charged")
 
 
 def add_check(commands: Any) -> None:
@@ -165,7 +165,7 @@ def _add_private(parser: Any) -> None:
 
 def _private_schema(options: Any) -> None:
     """Learn the schema of a table and print it, or print what that would cost."""
-    from sfumato.commands.console.streams import ProgressLine
+    from sfumato.commands.console.progress import LINE
     from sfumato.pipeline.learn_schema import MOST, Description, PlannedSchema
     from sfumato.privacy.guarantee import Guarantee
     from sfumato.randomness.secret import Secret
@@ -186,9 +186,9 @@ def _private_schema(options: Any) -> None:
     if options.dry_run:
         tell(options, {"plan": lines}, "\n".join(lines))
         return
-    print(*(f"sfumato: {line}" for line in lines), sep="\n", file=sys.stderr)
-    with ProgressLine(planned.table.rows) as progress:
-        schema = planned.run(Secret.fresh(), where, progress)
+    warn("\n".join(f"sfumato: {line}" for line in lines))
+    counted = LINE.count(planned.table.rows, public=guarantee.neighbours == "replace")
+    schema = planned.run(Secret.fresh(), where, counted)
     _hand_over(options, schema)
 
 

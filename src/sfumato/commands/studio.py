@@ -16,6 +16,7 @@ def add_studio(commands: Any) -> None:
         "sfumato studio --data survey --ledger budget.db",
         _studio,
     )
+    parser.set_defaults(working=None)
     parser.add_argument("--data", default=".", metavar="FOLDER", help="Folder of tables (default: the current folder).")
     parser.add_argument("--out", metavar="FOLDER", help="Folder for releases (default: the folder of tables).")
     parser.add_argument("--ledger", metavar="LEDGER", help=f"Ledger to charge: {LEDGER} (default none).")

@@ -20,6 +20,7 @@ would not help: no budget covers an error that is certain for a table and imposs
 of files that others can write to.
 """
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,8 @@ def charged(account: Account, request: Request) -> Iterator[Reservation]:
         became = _settled(reservation)
         if isinstance(error, SfumatoError):
             error.args = (f"{error}; {became}", *error.args[1:])
+        else:
+            error.add_note(became)
         raise
 
 
@@ -72,8 +75,9 @@ def _settled(reservation: Reservation) -> str:
     if state == "void":
         return "nothing was drawn, and nothing spent"
     if state == "reserved":
-        return f"{which} stays spent until it is voided (`sfumato ledger void`)"
-    return f"{which} stays spent, for noise may have been drawn"
+        void = f"sfumato ledger void {shlex.quote(reservation.journal.name)} {reservation.number} --reason TEXT"
+        return f"{which} stays spent until it is voided (`{void}`)"
+    return f"{which} stays spent, for noise may have been drawn: it cannot be voided"
 
 
 def _voided(reservation: Reservation) -> bool:

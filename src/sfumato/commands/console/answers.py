@@ -156,7 +156,11 @@ def check_new(path: str | None, option: str, endings: Sequence[str]) -> None:
     """Refuse a file for a table that is there already, or has another ending, or no folder."""
     from pathlib import Path
 
-    if path is not None and (Path(path).suffix not in endings or Path(path).exists() or not Path(path).parent.is_dir()):
+    if path is None:
+        return
+    if Path(path).exists():
+        raise ParameterError(f"{path} already exists: choose another name; nothing was charged")
+    if Path(path).suffix not in endings or not Path(path).parent.is_dir():
         raise ParameterError(
             f"{path}: {option} must name a new file that ends in {' or '.join(endings)}, in an existing folder"
         )

@@ -3,12 +3,14 @@
 import argparse
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sfumato import untrusted
+from sfumato.commands.console.colours import painted, refused
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ _DEFAULTS: dict[str, Any] = {
     "stands": None,
     "prints": False,
     "many_blocks": False,
+    "working": None,
     "ledger": None,
     "table": None,
     "separator": None,
@@ -58,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the complaint about an option."""
-        self.exit(2, f"sfumato: {message} (see {self.prog} --help)\n")
+        self.exit(2, refused(f"{message} (see {self.prog} --help)\n", sys.stderr))
 
 
 def unparsed() -> argparse.Namespace:
@@ -71,11 +74,12 @@ def command(commands: Any, name: str, text: str, example: str, run: Callable[[An
 
     ``stands`` among its defaults is for commands that make something that lasts: words for it, where nobody takes what
     is printed. With ``prints``, what is printed is wanted as well. ``many_blocks`` is for commands that work through
-    the rows of a table: their process is set up for that.
+    the rows of a table: their process is set up for that. ``working`` is what the progress line says at its beginning;
+    None for commands that wait for somebody and have none.
     """
     parser = _described(commands, name, text, example)
     parser.add_argument("--json", action="store_true", help="Print JSON.")
-    parser.set_defaults(run=run, **_DEFAULTS)
+    parser.set_defaults(run=run, **_DEFAULTS | {"working": parser.prog})
     return parser
 
 
@@ -96,7 +100,20 @@ def tell(options: Any, facts: dict[str, Any], text: str) -> None:
 
     Both are printed as plain text.
     """
-    print(untrusted.lines(json.dumps(facts, indent=2) if options.json else text))
+    if options.json:
+        print(untrusted.lines(json.dumps(facts, indent=2)))
+    else:
+        show(text)
+
+
+def show(text: str) -> None:
+    """Print a text for people, parts of which may come from strangers; in colours where they are wanted."""
+    print(painted(untrusted.lines(text), sys.stdout))
+
+
+def warn(text: str) -> None:
+    """Tell something beside what a command prints: on standard error, in colours where they are wanted."""
+    print(painted(untrusted.lines(text), sys.stderr), file=sys.stderr)
 
 
 def finite(number: float) -> float | None:

@@ -1,22 +1,25 @@
 """Standard output and error of a process of its own, which somebody may have closed, filled or stopped reading.
 
 A descriptor that is closed at the start is taken, so that no file of ours gets its number: what a library prints there
-must not land in a ledger. The first failure of a stream is kept, and whatever comes after it is dropped.
-
-``ProgressLine`` shows on standard error what is done, rate and time left: on a terminal, and nowhere else.
+must not land in a ledger. The first failure of a stream is kept, and whatever comes after it is dropped. The progress
+line makes way for whatever is written.
 """
 
 import contextlib
+import errno
 import io
 import os
 import sys
-import time
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, TextIO
+
+from sfumato.commands.console.progress import LINE
 
 
 class OutputDescriptor(io.FileIO):
-    """A descriptor to write to. ``needed``: whether a failure is an error; otherwise it is only kept, in ``lost``."""
+    """A descriptor to write to. ``needed``: whether a failure is an error; otherwise it is only kept, in ``lost``.
+
+    One that is closed is never an error: whoever closed it wants to see nothing, and the exit code all the same.
+    """
 
     def __init__(self, number: int, *, needed: bool) -> None:
         super().__init__(number, "wb", closefd=False)
@@ -27,10 +30,11 @@ class OutputDescriptor(io.FileIO):
         """Write, unless an earlier failure has made the descriptor useless."""
         if self.lost is None:
             try:
-                return super().write(data)
+                with LINE.aside(data):
+                    return super().write(data)
             except OSError as error:
                 self.lost = error
-                if self.needed:
+                if self.needed and error.errno != errno.EBADF:
                     raise
         return memoryview(data).nbytes
 
@@ -78,49 +82,3 @@ def lost_output() -> OSError | None:
     """The first failure of standard output, after which nothing more is printed; None without one."""
     descriptor = printed()
     return None if descriptor is None else descriptor.lost
-
-
-class ProgressLine:
-    """A progress line on standard error: call it with the number of rows (or ``what``) just done.
-
-    Redraws at most ten times a second.
-    """
-
-    def __init__(self, total: int | None, stream: TextIO | None = None, *, what: str = "rows") -> None:
-        self._total, self._stream, self._what = total, stream or sys.stderr, what
-        self._shown = self._stream.isatty()
-        self._start = self._last = time.monotonic()
-        self._done = 0
-
-    def __call__(self, rows: int) -> None:
-        """Count rows, and redraw if it is time."""
-        self._done += rows
-        now = time.monotonic()
-        if self._shown and now - self._last > 0.1:
-            self._last = now
-            self._stream.write("\r" + self.line(now - self._start) + "\x1b[K")
-            self._stream.flush()
-
-    def line(self, elapsed: float) -> str:
-        """The line that is shown on standard error after so many seconds."""
-        rate = self._done / elapsed if elapsed > 0 else 0.0
-        text = f"{self._done:,} {self._what}, {rate:,.0f} {self._what}/s"
-        if self._total and rate > 0:
-            share, left = self._done / self._total, (self._total - self._done) / rate
-            bar = "#" * int(24 * share)
-            return f"[{bar:<24}] {share:4.0%}  {text}, {left:.0f} s left"
-        return text
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Take the line off standard error, to write another."""
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
