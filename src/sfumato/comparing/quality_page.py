@@ -72,12 +72,14 @@ def _models(quality: QualityFigures) -> Iterator[Markup]:
         why = quality.without_models
         yield tag("p", f"{why[:1].upper()}{why[1:]}.")
         return
-    yield tag(
-        "p",
-        f"Models that predict {quality.label}, trained on synthetic rows and on as many real ones, both tested on the "
-        "same held-out real rows. The synthetic table was made of all real rows, these included; privacy bounds what "
-        "it can know of them.",
+    tested = (
+        f"{number(quality.held_out)} real rows that are in neither table."
+        if quality.held_out
+        else "the same held-out real rows. The synthetic table was made of all real rows, these included; privacy "
+        "bounds what it can know of them."
     )
+    about = f"Models that predict {quality.label}, trained on synthetic rows and on as many real ones, both tested on"
+    yield tag("p", f"{about} {tested}")
     names = ("model", "measure", "trained on synthetic", "trained on real")
     head = tag("tr", *(tag("th", name, scope="col") for name in names))
     rows = [
@@ -85,6 +87,8 @@ def _models(quality: QualityFigures) -> Iterator[Markup]:
         for m in quality.models
     ]
     yield tag("div", tag("table", tag("thead", head), tag("tbody", *rows), class_="errors"), class_="wide")
+    if quality.untrained:
+        yield tag("p", f"{quality.untrained[:1].upper()}{quality.untrained[1:]}.")
     yield tag("p", f"{_MARK} An AUC of 0.5 is guessing, and so is a balanced accuracy of 1 over the number of classes.")
 
 
