@@ -7,15 +7,15 @@ from sfumato.planning import planner
 from sfumato.planning.option import Purpose
 from sfumato.planning.planner import Plan
 from sfumato.planning.table_plan import TablePlan, plan_table
-from sfumato.privacy.guarantee import Guarantee
-from sfumato.tables.schema import Schema
+from sfumato.privacy.guarantee import Guarantee, check_guarantee
+from sfumato.tables.schema import AnySchema, schema_of
 
 
 @overload
 def plan(
     *,
     guarantee: Guarantee,
-    schema: Schema | None = None,
+    schema: AnySchema = None,
     columns: int | None = None,
     purpose: Purpose = "distances",
     rows: int | None = None,
@@ -28,7 +28,7 @@ def plan(
 def plan(
     *,
     guarantee: Guarantee,
-    schema: Schema | None,
+    schema: AnySchema,
     purpose: Literal["table"],
     rows: int | None,
     label: str | None = None,
@@ -39,7 +39,7 @@ def plan(
 def plan(  # noqa: PLR0913
     *,
     guarantee: Guarantee,
-    schema: Schema | None = None,
+    schema: AnySchema = None,
     columns: int | None = None,
     purpose: Purpose | Literal["table"] = "distances",
     rows: int | None = None,
@@ -50,7 +50,7 @@ def plan(  # noqa: PLR0913
 ) -> Plan | TablePlan:
     """Plan: rank the configurations that keep ``guarantee``, for a purpose at a scale; or foresee a synthetic table.
 
-    schema or columns : what will be released; a number of columns alone means that many flags.
+    schema or columns : what will be released, or the path of its schema; a number of columns alone means as many flags.
     rows              : how many records, or vertices of a graph; needed for release sizes and for sums over records.
     distance          : the scale that matters, in weighted units. For distances, nearest and clustering the Euclidean
                         distance (not squared); left out, that of two records drawn at random within the bounds. For
@@ -62,6 +62,8 @@ def plan(  # noqa: PLR0913
     A table (purpose ``table``) needs schema and rows, and gets a ``TablePlan``; the other purposes get a ``Plan``.
     Privacy: no data is read, nothing is spent.
     """
+    check_guarantee(guarantee)
+    schema = schema_of(schema)
     scale: dict[str, Any] = {"columns": columns, "distance": distance, "largest_dimension": largest_dimension}
     if purpose != "table":
         _none_of({"label": label, "zeros": zeros}, "are for purpose='table'")
