@@ -21,7 +21,7 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.sources import MEMORY, Origin
-from sfumato.ledger.state import Quote, Request
+from sfumato.ledger.state import Price, Request
 from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe
 from sfumato.pipeline.arguments import Mechanism, recipe_of
 from sfumato.pipeline.charging import charged, record
@@ -125,7 +125,7 @@ def price(
     mechanism: Mechanism,
     guarantee: Guarantee,
     ledger: Budget,
-) -> list[Quote]:
+) -> Price:
     """What a release would cost, cap by cap; nothing is read off the rows, drawn or charged."""
     account = account_of(ledger)
     if account is None:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from sfumato import check
 from sfumato.errors import ParameterError, SchemaError
+from sfumato.in_notebooks import InNotebooks
 from sfumato.numerics.lattice import Plain, PlainRows
 from sfumato.numerics.types import Floats
 from sfumato.tables import cells, declared, lists, patterns, schema_file, sheet
@@ -46,7 +47,7 @@ def schema_of(schema: "AnySchema | Draft") -> "Schema | None":
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(InNotebooks):
     """The columns of a table and, if wanted, a clip of each row to a norm of at most ``norm_bound``, in weighted units.
 
     scale            : ``bounds``, the default: a column counts in units of its declared range, whatever its kind, and
