@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sfumato
+from support import pages
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -23,14 +24,6 @@ DOCUMENTS = [
 
 def run(code, folder=ROOT):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder).stdout  # noqa: S603
-
-
-def test_the_code_of_the_readme_prints_what_it_says(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    expected = re.findall(r"print\(.*\)  # (.*)", code)
-    assert expected
-    assert run(code, tmp_path).splitlines() == expected
-    assert (tmp_path / "people.release" / "README.txt").exists()
 
 
 def test_the_make_targets_that_documents_name_exist():
@@ -115,6 +108,10 @@ def test_the_demo_makes_what_it_says_with_what_everybody_has(tmp_path):
     assert real - 0.03 < synthetic < 0.95
     assert real > 0.88
     assert shown.count("$ sfumato ") == 6
+    assert "people.csv: 32,561 people of a census" in shown
+    (block,) = re.findall(r"```text\n(2\. Plan.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    said, printed = (re.sub("#+", "#", text) for text in (f"...\n{block}...", shown))
+    assert pages.agrees(said, printed, by_shape=True)
     assert max(map(len, shown.splitlines())) < 300
 
 
@@ -122,7 +119,7 @@ def test_the_commands_of_the_readme_are_commands():
     from sfumato.cli import parser_of  # noqa: PLC0415
 
     lines = re.findall(r"^\$ sfumato (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert len(lines) >= 10
+    assert len(lines) >= 6
     assert all(parser_of().parse_args(shlex.split(line, comments=True)).run for line in lines)
 
 
