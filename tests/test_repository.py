@@ -108,7 +108,7 @@ def test_the_demo_makes_what_it_says_with_what_everybody_has(tmp_path):
     assert real - 0.03 < synthetic < 0.95
     assert real > 0.88
     assert shown.count("$ sfumato ") == 6
-    assert "people.csv: 32,561 people of a census" in shown
+    assert f"people.csv: {32_561:,} people of a census" in shown
     (block,) = re.findall(r"```text\n(2\. Plan.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     said, printed = (re.sub("#+", "#", text) for text in (f"...\n{block}...", shown))
     assert pages.agrees(said, printed, by_shape=True)
