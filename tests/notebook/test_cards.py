@@ -53,6 +53,7 @@ def test_prices_and_ledgers_show_what_was_spent(ledger):
     assert "Spent: epsilon 0 of 3" in text_of(ledger._repr_html_())
     quotes = sf.price(people(), **terms)
     assert isinstance(quotes, list)
+    assert str(quotes).endswith("Spent: epsilon 0. After this release: epsilon 1. Within the cap.")
     assert "After this release: 1. Within the cap." in text_of(quotes._repr_html_())
     assert text_of(quotes[0]._repr_html_()) == text_of(quotes._repr_html_())
     sf.release(people(), **terms)

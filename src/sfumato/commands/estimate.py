@@ -28,9 +28,9 @@ def add_estimate(commands: Any) -> None:
     text = "Estimate counts, distances, clusters, correlations, regressions and cuts from a release. Costs no privacy."
     questions = subcommands(commands, "estimate", "QUESTION", text, "sfumato estimate distance people.release 3 17")
     text = "Estimate for how many records a question holds, from the noisy counts behind a synthetic table."
-    count = command(questions, "count", text, 'sfumato estimate count people.release "age > 40 and smoker"', _count)
+    count = command(questions, "count", text, 'sfumato estimate count people.release "age >= 40 and smoker"', _count)
     add_folder(count)
-    count.add_argument("question", metavar="QUESTION", help='Condition on a record, such as "age > 40 and smoker".')
+    count.add_argument("question", metavar="QUESTION", help='Condition on a record, such as "age >= 40 and smoker".')
     add_level(count)
     _add_between_records(questions)
     _add_about_columns(questions)

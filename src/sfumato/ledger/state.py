@@ -282,9 +282,16 @@ class Quote(InNotebooks):
 
 
 class Price(list[Quote], InNotebooks):
-    """What a release would cost, cap by cap: a list of quotes that a notebook can show."""
+    """What a release would cost, cap by cap: a list of quotes that can be printed, and shown in a notebook."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"Cap: {quote.cap.describe()}. Spent: epsilon {quote.before.epsilon:.4g}. After this release: epsilon "
+            f"{quote.after.epsilon:.4g}. {'Within the cap.' if quote.fits else 'It does not fit.'}"
+            for quote in self
+        )
 
 
 def releases_of(entries: Iterable["Entry"]) -> dict[str, tuple[Spent, ...]]:
