@@ -87,8 +87,6 @@ def _models(quality: QualityFigures) -> Iterator[Markup]:
         for m in quality.models
     ]
     yield tag("div", tag("table", tag("thead", head), tag("tbody", *rows), class_="errors"), class_="wide")
-    if quality.untrained:
-        yield tag("p", f"{quality.untrained[:1].upper()}{quality.untrained[1:]}.")
     yield tag("p", f"{_MARK} An AUC of 0.5 is guessing, and so is a balanced accuracy of 1 over the number of classes.")
 
 
