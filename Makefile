@@ -1,5 +1,5 @@
 # On a machine with Python 3.11 or newer, pip and make:
-#   make demo   a private sketch of handwritten digits, from start to finish
+#   make demo   a synthetic table of real people, from start to finish
 #   make test   lint, types and tests
 # With LOCKED=1, all libraries are those of requirements/dev.lock instead of the newest.
 PYTHON ?= python3
@@ -87,7 +87,7 @@ PRIVATE_PGM ?= https://github.com/ryan112358/private-pgm
 	@.venv-questions-sql/bin/python -m pip --disable-pip-version-check --quiet --quiet install 'smartnoise-sql>=1.0.10'
 	@touch $@
 
-demo: $(VENV)/base ## release a sketch of real data and recover distances from it
+demo: $(VENV)/base ## a synthetic table of 32,561 people, from the schema to the report, in half a minute
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/dev ## ruff

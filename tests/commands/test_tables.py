@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import subprocess
 import sys
 
@@ -129,3 +130,18 @@ def test_a_pipe_is_read_as_a_file_is(folder):
     assert (done.returncode, done.stderr) == (0, b"")
     assert load("r").manifest["rows"] == 40
     assert not list(folder.glob("tmp*"))
+
+
+def test_counts_of_a_table_are_estimated_with_their_interval(capsys):
+    run("release table people.parquet --schema people.toml --epsilon 4 --delta 1e-6 --out r", capsys)
+    question = "city = 'Bern'"
+    assert main(["estimate", "count", "r", question]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Count: ")
+    assert "Unit: records." in said
+    assert main(["estimate", "count", "r", question, "--json", "--level", "0.999999999"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["low"] <= 20 <= found["high"]
+    assert found["value"] == load("r").count(question).value
+    assert main(["estimate", "count", "r", "nobody = 1"]) == 2
+    assert "no column 'nobody'" in capsys.readouterr().err

@@ -9,12 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
+import scipy.sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from sfumato.cli import main
 from sfumato.comparing import tally
 from sfumato.comparing.judgement import NOT_PRIVATE
+from sfumato.comparing.logistic import LogisticModel, area_under_curve, balanced_accuracy
 from sfumato.comparing.quality import compare
 from sfumato.comparing.quality_page import page
+from sfumato.comparing.text_pictures import beside
 from sfumato.errors import ParameterError
 from sfumato.marginals.partition import Partition
 from sfumato.pipeline.release import release
@@ -93,6 +98,51 @@ def test_models_and_propensity():
     assert compare(people(3000, 5), synthetic(PEOPLE, moved)).propensity.auc > 0.95
 
 
+def labelled(count, label):
+    """Rows whose label is the larger of two columns, but for a few with another label."""
+    rng = np.random.default_rng(count)
+    a, b = rng.integers(0, 10, (2, count))
+    classes = np.where(np.arange(count) < 3, label, np.where(a > b, "yes", "no"))
+    return pa.table({"a": a, "b": b, "label": pa.array([None if c == "none" else c for c in classes])})
+
+
+def test_held_out_rows_are_what_models_are_tested_on():
+    schema = Schema([Integer("a", 0, 9), Integer("b", 0, 9), Category("label", ["yes", "no"])], scale="bounds")
+    made = synthetic(schema, labelled(400, "yes"), label="label")
+    turned = labelled(300, "no")
+    turned = turned.set_column(
+        2, "label", pa.array(["no" if c == "yes" else "yes" for c in turned["label"].to_pylist()])
+    )
+    known, wrong = (compare(labelled(500, "no"), made, held_out=rows) for rows in (labelled(300, "no"), turned))
+    assert (known.held_out, compare(labelled(500, "no"), made).held_out) == (300, 0)
+    assert all(m.synthetic > 0.9 and m.real > 0.9 for m in known.models)
+    assert all(m.synthetic < 0.1 and m.real < 0.1 for m in wrong.models)
+    assert "tested on 300 held-out real rows" in known.describe()
+    assert "in neither table" in page(known)
+
+
+def test_a_class_that_only_noise_made_is_not_trained_on():
+    schema = Schema([Integer("a", 0, 9), Integer("b", 0, 9), Category("label", ["yes", "no"])], scale="bounds")
+    quality = compare(labelled(20_000, "no"), synthetic(schema, labelled(19_000, "none"), label="label"))
+    assert all(m.synthetic > 0.9 for m in quality.models)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_logistic_regression_and_scores_agree_with_scikit_learn(classes):
+    rng = np.random.default_rng(classes)
+    rows = scipy.sparse.csr_matrix(rng.random((400, 5)) * (rng.random((400, 5)) < 0.5))
+    truth = (rows @ rng.normal(size=5) + rng.normal(size=400) * 0.3 > 0).astype(int) + (rng.random(400) < 0.3) * (
+        classes - 2
+    )
+    ours, theirs = LogisticModel.trained(rows, truth), LogisticRegression(max_iter=1000, tol=1e-8).fit(rows, truth)
+    assert ours.classes.tolist() == theirs.classes_.tolist() == list(range(classes))
+    assert ours.chances(rows) == pytest.approx(theirs.predict_proba(rows), abs=2e-3)
+    score = np.round(ours.chances(rows)[:, 1], 1)  # with ties
+    assert area_under_curve(truth == 1, score) == pytest.approx(roc_auc_score(truth == 1, score), abs=1e-12)
+    found = ours.chances(rows).argmax(axis=1)
+    assert balanced_accuracy(truth, found) == pytest.approx(balanced_accuracy_score(truth, found), abs=1e-12)
+
+
 def test_another_label_can_be_chosen_and_a_number_is_halved(other):
     assert compare(people(), other, label="income").label == "income"
     with pytest.raises(ParameterError, match="label"):
@@ -110,7 +160,7 @@ def test_a_label_of_one_class_and_few_rows_are_said():
 def test_without_scikit_learn_the_rest_is_there(other, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     quality = compare(people(), other)
-    assert quality.models == ()
+    assert [m.model for m in quality.models] == ["logistic regression"]
     assert quality.propensity is None
     assert "pip install" in quality.describe()
     assert quality.one_way > 0
@@ -232,3 +282,31 @@ def test_the_command_refuses_to_overwrite_and_tells_json(capsys):
     assert main([*line.split(), "--force"]) == 0
     assert main(["compare", "people.csv", "people.release", "--out", "quality.txt"]) == 2
     assert "comparison must end in .html" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_command_prints_columns_and_tests_models_on_rows_of_their_own(capsys):
+    line = "compare people.csv people.release --out quality.html"
+    assert main([*line.split(), "--held-out", "people.csv", "--show", "age", "city"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["age", "real", "synthetic"]
+    assert "tested on 157 held-out real rows" in "".join(lines)
+    assert main([*line.split(), "--force", "--show", "nobody"]) == 2
+    assert "show must be one of" in capsys.readouterr().err
+    assert main([*line.split(), "--force", "--epsilon", "1", "--show", "age"]) == 2
+
+
+def test_columns_in_a_terminal_show_shares_of_neighbours_and_of_common_levels():
+    columns = {c.name: c for c in compare(mixed(1), synthetic(MIXED, mixed(2))).columns}
+    for column in columns.values():
+        head, *lines = beside(column)
+        assert head.split()[-2:] == ["real", "synthetic"]
+        assert 2 <= len(lines) <= 10
+        for place in (0, 1):
+            total = sum(float(re.findall(r"([\d.]+)%", line)[place]) for line in lines)
+            assert total == pytest.approx(100, abs=0.6)
+    assert beside(columns["<town>"])[-1].startswith("83 others")  # one of them: missing
+    assert beside(columns["weight"])[-1].startswith("missing")
+    first = beside(columns["children"])[1]
+    real = mixed(1).column("children").to_numpy()
+    assert first.split()[:2] == ["0", f"{100 * (real == 0).mean():.1f}%"]

@@ -125,7 +125,7 @@ ENTRY = """
 [[claim]]
 id = "speed"
 claim = "It is fast."
-pages = ["README.md"]
+pages = ["docs/tour.md"]
 quote = "The second core gains 1.67 times."
 command = "make bench"
 record = "benchmarks/results.md"
@@ -144,8 +144,8 @@ lines = "two cores over one"
         ("benchmarks/results.md", "benchmarks/none.md", "nothing in benchmarks/none.md matches"),
         ("two cores over one", "the smallest", "1.67 does not stand in"),
         ('lines = "two cores over one"', "", "a record needs the lines"),
-        ("gains 1.67", "gains 1.68", "README.md does not say"),
-        ('"README.md"', '"NONE.md"', "NONE.md does not say"),
+        ("gains 1.67", "gains 1.68", "docs/tour.md does not say"),
+        ('"docs/tour.md"', '"NONE.md"', "NONE.md does not say"),
         ("The second core gains 1.67 times.", "The second", "no measured number in"),
         ('record = "benchmarks/results.md"\nlines = "two cores over one"', "", "either a record or a test"),
         ('record = "benchmarks/results.md"', 'test = "tests/test_none.py::test_it"', "no such test"),
@@ -155,7 +155,7 @@ lines = "two cores over one"
     ],
 )
 def test_an_entry_that_does_not_hold_is_seen(old, new, told):
-    made = changed("README.md", REGISTER.pages["README.md"], ENTRY.replace(old, new, 1))
+    made = changed("docs/tour.md", REGISTER.pages["docs/tour.md"], ENTRY.replace(old, new, 1))
     found = [fault for fault in made.wrong() if "has no entry" not in fault]
     assert found == [] if told is None else any(told in fault for fault in found)
 
@@ -303,12 +303,6 @@ def test_a_sample_of_the_development_sets_comes_out_again():
             for shrink in ("spectrum", "linear")
         )
         assert abs(np.mean(np.subtract(spectrum, linear)) - gain) < half
-
-
-def test_the_plan_of_the_readme_says_what_is_quoted():
-    promise = sf.Guarantee(epsilon=4.0, unit="attribute")
-    made = sf.plan(schema=sf.Schema.reals(64, low=0, high=16), guarantee=promise, rows=1797, distance=50.0)
-    assert made.best.detectable == pytest.approx(35.5, rel=0.02)
 
 
 def test_a_count_errs_as_the_page_on_questions_says():

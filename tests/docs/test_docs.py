@@ -11,6 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.csv
 import pytest
 from sklearn.cluster import KMeans
 
@@ -26,8 +28,9 @@ PAGES = {p.name: p.read_text() for p in sorted(DOCS.glob("*.md"))}
 README = (ROOT / "README.md").read_text()
 RUN = [name for name, text in PAGES.items() if name not in ELSEWHERE and list(pages.steps(text))]
 LEFT_OUT = {
-    "README.md": ["make demo", ". .venv/bin/activate", "pip install", "sfumato studio", "sfumato audit"],
+    "README.md": ["make demo", ". .venv/bin/activate"],
     "architecture.md": ["class Loss(Protocol):"],
+    "tour.md": ["pip install", "sfumato studio", "sfumato audit"],
     "tutorial.md": ["make demo", ". .venv/bin/activate", "pip install pandas scikit-learn", "sfumato studio"],
 }
 
@@ -70,12 +73,20 @@ def test_a_page_prints_what_it_shows(name, folder):
             assert pages.agrees(step.shown, printed, by_shape=step.by_shape), f"{step.code}\n{printed}"
 
 
-def test_the_commands_of_the_readme_run_as_written_in_order(folder):
-    """On a clean checkout: each may use only what those before it made; the README shows the output of some."""
+def test_the_readme_runs_as_written_in_order(folder):
+    """On a clean checkout: each step may use only what those before it made; the README shows the output of some."""
+    names = {"__name__": "page"}
     for step in pages.steps(README):
-        if step.kind == "console" and not step.left_out:
-            printed, shown = pages.played(step, {}, folder), step.shown
+        if not step.left_out:
+            printed, shown = pages.played(step, names, folder), step.shown
             assert not shown or pages.agrees(shown, printed, by_shape=step.by_shape), f"{step.code}\n{printed}"
+    low, high = names["smokers"].interval(1 - 1e-9)
+    assert low <= pc.sum(pyarrow.csv.read_csv("patients.csv")["smoker"]).as_py() <= high
+
+
+def test_the_readme_is_short_and_has_one_picture():
+    assert len(README.splitlines()) <= 120
+    assert len(re.findall(r"!\[", README)) == 1
 
 
 def test_only_these_blocks_are_not_run():

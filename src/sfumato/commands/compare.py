@@ -20,6 +20,7 @@ from sfumato.commands.report import check_place
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
+    from sfumato.files.table_file import TableFile
     from sfumato.releases.release import AnyRelease
 
 
@@ -42,6 +43,12 @@ def add_compare(commands: Any) -> None:
     parser.add_argument("--allow-unprotected", action="store_true", help="Accept a release made with test noise.")
     parser.add_argument(
         "--label", metavar="COLUMN", help="Column for models to predict (default: the release's label)."
+    )
+    parser.add_argument(
+        "--held-out", metavar="TABLE", help="Real rows to test models on, which are not in TABLE (default: some of it)."
+    )
+    parser.add_argument(
+        "--show", nargs="+", default=[], metavar="COLUMN", help="Print these columns, real beside synthetic."
     )
     _add_private(parser)
 
@@ -69,19 +76,41 @@ def _compare(options: Any) -> None:
         raise ParameterError("--delta, --group, --neighbours and --ledger are for a private summary: give --epsilon")
     from sfumato.comparing.judgement import NOT_PRIVATE
     from sfumato.comparing.quality import compare
+    from sfumato.comparing.text_pictures import beside
 
-    quality = compare(table(options), release, label=options.label)
+    _check_shown(options.show, release)
+    quality = compare(table(options), release, label=options.label, held_out=_held_out(options))
     quality.write(options.out, force=options.force)
-    lines = [*quality.describe().splitlines(), f"Comparison written to {options.out}. {NOT_PRIVATE}"]
+    columns = {column.name: column for column in quality.columns}
+    shown = [line for name in options.show for line in [*beside(columns[name]), ""]]
+    lines = [*shown, *quality.describe().splitlines(), f"Comparison written to {options.out}. {NOT_PRIVATE}"]
     tell(options, {"comparison": str(options.out)} | quality.to_dict(), "\n".join(map(untrusted.line, lines)))
+
+
+def _check_shown(names: list[str], release: "AnyRelease") -> None:
+    """Refuse columns to print that a comparison would not have, before anything is read."""
+    from sfumato import check
+    from sfumato.comparing.quality import partition_of, table_release
+    from sfumato.marginals.parts import title
+
+    known = [title(variable) for variable in partition_of(table_release(release)).variables]
+    for name in names:
+        check.one_of(known, show=name)
+
+
+def _held_out(options: Any) -> "TableFile | None":
+    """The real rows to test models on, written as the table is."""
+    from sfumato.files.table_file import TableFile
+
+    return None if options.held_out is None else TableFile(options.held_out, options.separator, options.encoding)
 
 
 def _privately(options: Any, release: "AnyRelease") -> None:
     """A private summary instead of the owner's page."""
     from sfumato.comparing.private_quality import compare_privately
 
-    if options.label is not None:
-        raise ParameterError("--label is for models, which a private summary has none of")
+    if options.label is not None or options.held_out is not None or options.show:
+        raise ParameterError("--label, --held-out and --show are for the owner's page: leave out --epsilon for that")
     quality = compare_privately(
         table(options),
         release,

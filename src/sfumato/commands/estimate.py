@@ -25,8 +25,13 @@ def _show(options: Any) -> None:
 
 def add_estimate(commands: Any) -> None:
     """``sfumato estimate``, with one subcommand per question."""
-    text = "Estimate distances, clusters, correlations, regressions and cuts from a release. Costs no privacy."
+    text = "Estimate counts, distances, clusters, correlations, regressions and cuts from a release. Costs no privacy."
     questions = subcommands(commands, "estimate", "QUESTION", text, "sfumato estimate distance people.release 3 17")
+    text = "Estimate for how many records a question holds, from the noisy counts behind a synthetic table."
+    count = command(questions, "count", text, 'sfumato estimate count people.release "age >= 40 and smoker"', _count)
+    add_folder(count)
+    count.add_argument("question", metavar="QUESTION", help='Condition on a record, such as "age >= 40 and smoker".')
+    add_level(count)
     _add_between_records(questions)
     _add_about_columns(questions)
     text = "Estimate the weight of the edges between a set of vertices and the rest of a graph."
@@ -265,6 +270,10 @@ def _components(options: Any) -> None:
         lines.append(f"Component {i + 1}: variance {bar}, along {lean}")
     said = {"about": about, "unit": found.variances.unit}
     tell(options, said | {"components": facts}, "\n".join(lines))
+
+
+def _count(options: Any) -> None:
+    _bar(options, "Count", _ask(options, "count")(options.question))
 
 
 def _cut(options: Any) -> None:

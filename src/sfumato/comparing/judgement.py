@@ -59,7 +59,8 @@ class QualityFigures:
 
     one_way, two_way : mean total variation of single columns and of pairs, over public parts; ``pairs`` counts them.
     columns, worst   : every column, and the pairs that are farthest apart.
-    models           : empty without a label; ``untrained`` says what is missing to train any.
+    models           : empty without a label; ``untrained`` says what is missing to train all of them.
+    held_out         : how many real rows models were tested on that are not in the real table; 0 if on some that are.
     """
 
     rows: tuple[int, int]
@@ -73,6 +74,7 @@ class QualityFigures:
     propensity: Propensity | None
     untrained: str
     copies: RowCopies
+    held_out: int = 0
 
     def describe(self) -> str:
         """Five lines for the owner of the real table. NOT PRIVATE."""
@@ -93,18 +95,19 @@ class QualityFigures:
         if not self.models:
             return f"Models: {self.without_models}."
         each = (f"{m.model} {m.measure} {m.synthetic:.3f} (trained on real rows {m.real:.3f})" for m in self.models)
-        return f"Models of {self.label}, trained on synthetic rows and tested on real ones: {'; '.join(each)}."
+        tested = f"{self.held_out:,} held-out real rows" if self.held_out else "real ones"
+        return f"Models of {self.label}, trained on synthetic rows and tested on {tested}: {'; '.join(each)}."
 
     @property
     def without_models(self) -> str:
         """Why no model predicts the label."""
         if self.label is None:
-            return self.untrained or "none, for the release has no label (give one with label)"
-        return self.untrained or f"none, for one of the tables has a single class of {self.label}"
+            return "none, for the release has no label (give one with label)"
+        return f"none, for one of the tables has a single class of {self.label}"
 
     def _told_apart(self) -> str:
         if self.propensity is None:
-            return f"Real from synthetic: {self.untrained or 'too few rows to tell'}."
+            return f"Real from synthetic: not known; {self.untrained or 'there are too few rows to tell'}."
         return (
             f"Real from synthetic: AUC {self.propensity.auc:.3f} (0.5 is guessing), propensity error (pMSE) "
             f"{self.propensity.error:.4f}."
@@ -132,5 +135,6 @@ class QualityFigures:
             ],
             "propensity": self.propensity and {"auc": self.propensity.auc, "pmse": self.propensity.error},
             "untrained": self.untrained,
+            "held_out": self.held_out,
             "copies": {"synthetic": self.copies.synthetic, "expected": self.copies.expected},
         }

@@ -1,22 +1,23 @@
 """Models that judge a synthetic table: trained on it and tested on real rows, and told to tell it from the real one.
 
-NOT PRIVATE: scores on real rows are exact. Needs scikit-learn.
+NOT PRIVATE: scores on real rows are exact. Logistic regression is always there; gradient boosting needs scikit-learn.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from sfumato.comparing.logistic import LogisticModel, area_under_curve, balanced_accuracy
 from sfumato.errors import MissingDependency
 from sfumato.marginals.partition import Codes, Partition
 from sfumato.marginals.parts import centres
-from sfumato.numerics.types import Floats, Integers
+from sfumato.numerics.types import Bools, Floats, Integers
 
-_HELD_OUT = 0.3  # of the sampled real rows, to test on
+HELD_OUT = 0.3  # of the sampled real rows, to test on where no others are given
 _ITERATIONS = 60  # of boosting
 _MOST_CODES = 255  # levels of a category that boosting keeps apart; of more, the rest are one
 _FEW = 20  # cells of a label that are classes of their own; a number with more is halved
@@ -66,26 +67,26 @@ class Target:
         return cls(place, (np.arange(variable.size) > half).astype(np.int64), f"{name} above its synthetic median")
 
 
-def trained(partition: Partition, target: Target, real: Codes, synthetic: Codes) -> list[Trained]:
-    """Models that predict the label of held-out real rows, trained on the other real rows and on synthetic ones.
+def trained(partition: Partition, target: Target, test: Codes, real: Codes, synthetic: Codes) -> list[Trained]:
+    """Models that predict the label of the real rows to ``test`` on, trained on other real rows and on synthetic ones.
 
-    Both are trained on as many rows. Empty where the rows to train or to test on have one class alone.
+    Both are trained on as many rows, of the classes that there are to test on: noise makes a few rows of others, such
+    as a label that is missing. Empty where the rows to train or to test on have one class alone.
     """
-    held = int(_HELD_OUT * real.shape[1])
-    test, own = real[:, :held], real[:, held:]
-    count = min(own.shape[1], synthetic.shape[1])
     truth = target.of_cell[test[target.variable]]
-    sets = [rows[:, :count] for rows in (own, synthetic)]
+    real, synthetic = (rows[:, np.isin(target.of_cell[rows[target.variable]], truth)] for rows in (real, synthetic))
+    count = min(real.shape[1], synthetic.shape[1])
+    sets = [rows[:, :count] for rows in (real, synthetic)]
     if min((len(np.unique(target.of_cell[rows[target.variable]])) for rows in (test, *sets)), default=0) < 2:
         return []
+    measure = "AUC" if len(np.unique(truth)) == 2 else "balanced accuracy"
     found = []
-    for name, model, seen in _models(partition, target.variable):
+    for learner in _learners(partition, target.variable):
         scores = []
         for rows in sets:
-            fitted = _fitted(model(), seen(rows), target.of_cell[rows[target.variable]])
-            scores.append(_score(fitted, seen(test), truth))
-        measure = "AUC" if len(np.unique(truth)) == 2 else "balanced accuracy"
-        found.append(Trained(name, measure, *scores))
+            fitted = learner.fit(learner.seen(rows), target.of_cell[rows[target.variable]])
+            scores.append(_score(fitted, learner.seen(test), truth))
+        found.append(Trained(learner.name, measure, *scores))
     return found
 
 
@@ -95,47 +96,81 @@ def propensity(partition: Partition, real: Codes, synthetic: Codes) -> Propensit
     half = count // 2
     if half < 2:
         return None
-    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - an optional dependency
-
-    _, model, seen = list(_models(partition, None))[-1]
+    boosting = _boosting(partition, list(range(len(partition.variables))))
     rows = np.hstack([real[:, :count], synthetic[:, :count]])
     truth = np.repeat([1, 0], count)
     first = np.tile(np.arange(count) < half, 2)
-    every = seen(rows)
-    chance = _chances(_fitted(model(), every[first], truth[first]), every[~first])[:, 1]
-    return Propensity(float(roc_auc_score(truth[~first], chance)), float(np.mean((chance - 0.5) ** 2)))
+    every = boosting.seen(rows)
+    chance = boosting.fit(every[first], truth[first]).chances(every[~first])[:, 1]
+    return Propensity(area_under_curve(truth[~first] == 1, chance), float(np.mean((chance - 0.5) ** 2)))
 
 
-def check_installed() -> None:
-    """Refuse to train models where scikit-learn is not installed."""
+def without_boosting() -> str:
+    """What is missing for gradient boosting, in words; empty where scikit-learn is installed."""
     try:
         import sklearn  # noqa: F401, PLC0415 - an optional dependency
     except ImportError:
-        raise MissingDependency("models need scikit-learn: pip install 'sfumato[sklearn]'") from None
+        return str(MissingDependency("gradient boosting needs scikit-learn: pip install 'sfumato[sklearn]'"))
+    return ""
 
 
-def _models(partition: Partition, left_out: int | None) -> Iterator[tuple[str, Any, Any]]:
-    """The models, each with its name and with what it sees of rows of fine cells."""
-    from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an optional dependency
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+@dataclass(frozen=True, slots=True, eq=False)
+class _Learner:
+    """A way to train: its name, what it sees of rows of fine cells, and how it is fitted to that."""
 
+    name: str
+    seen: Callable[[Codes], Any]
+    fit: Callable[[Any, Integers], Any]
+
+
+def _learners(partition: Partition, left_out: int) -> Iterator[_Learner]:
     places = [i for i in range(len(partition.variables)) if i != left_out]
+    yield _Learner("logistic regression", lambda rows: _numbers(partition, places, rows), _logistic)
+    if not without_boosting():
+        yield _boosting(partition, places)
+
+
+def _logistic(rows: Any, truth: Integers) -> LogisticModel:
+    with threadpool_limits(1):  # several that wait for each other on a busy machine take far longer
+        return LogisticModel.trained(rows, truth)
+
+
+def _boosting(partition: Partition, places: list[int]) -> _Learner:
     unordered = [not partition.variables[i].ordered for i in places]
     named = np.array([one and partition.variables[i].size > 2 for one, i in zip(unordered, places, strict=True)])
 
     def codes(rows: Codes) -> Floats:
         return np.asarray(np.minimum(rows[places], _MOST_CODES - 1).T if named.all() else _codes(rows[places], named))
 
-    yield (
-        "logistic regression",
-        lambda: LogisticRegression(max_iter=200),
-        lambda rows: _numbers(partition, places, rows),
-    )
-    settings = {"categorical_features": named if named.any() else None, "max_iter": _ITERATIONS, "random_state": 0}
-    yield "gradient boosting", lambda: HistGradientBoostingClassifier(**settings), codes
+    return _Learner("gradient boosting", codes, lambda rows, truth: _Boosted.trained(rows, truth, named))
 
 
-def _codes(rows: Codes, named: Integers) -> Floats:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Boosted:
+    """Gradient boosting that is trained, by one thread."""
+
+    model: Any
+
+    @classmethod
+    def trained(cls, rows: Floats, truth: Integers, named: Bools) -> "_Boosted":
+        from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an optional dependency
+
+        categorical = named if named.any() else None
+        settings = {"categorical_features": categorical, "max_iter": _ITERATIONS, "random_state": 0}
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            return cls(HistGradientBoostingClassifier(early_stopping=False, **settings).fit(rows, truth))
+
+    @property
+    def classes(self) -> Integers:
+        return np.asarray(self.model.classes_)
+
+    def chances(self, rows: Floats) -> Floats:
+        with threadpool_limits(1):
+            return np.asarray(self.model.predict_proba(rows))
+
+
+def _codes(rows: Codes, named: Bools) -> Floats:
     """Cells as numbers for boosting: categories by their level, others by their order."""
     return np.where(named[:, None], np.minimum(rows, _MOST_CODES - 1), rows).T.astype(np.float64)
 
@@ -158,26 +193,9 @@ def _numbers(partition: Partition, places: list[int], rows: Codes) -> Any:
     return scipy.sparse.hstack(found).tocsr()
 
 
-def _fitted(model: Any, rows: Any, truth: Integers) -> Any:
-    """A model that is trained, by one thread: several that wait for each other on a busy machine take far longer."""
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
-        return model.fit(rows, truth)
-
-
-def _chances(model: Any, rows: Any) -> Floats:
-    """The probability of each class that a model was trained on, for every row; by one thread."""
-    with threadpool_limits(1):
-        return np.asarray(model.predict_proba(rows))
-
-
-def _score(model: Any, rows: Any, truth: Integers) -> float:
-    from sklearn.metrics import balanced_accuracy_score, roc_auc_score  # noqa: PLC0415 - an optional dependency
-
-    classes, chances = np.unique(truth), _chances(model, rows)
+def _score(model: LogisticModel | _Boosted, rows: Any, truth: Integers) -> float:
+    classes, chances = np.unique(truth), model.chances(rows)
     if len(classes) > 2:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a class that was in no row to train on
-            return float(balanced_accuracy_score(truth, model.classes_[chances.argmax(axis=1)]))
-    place = list(model.classes_).index(classes[1]) if classes[1] in model.classes_ else None
-    return float(roc_auc_score(truth == classes[1], np.zeros(len(truth)) if place is None else chances[:, place]))
+        return balanced_accuracy(truth, model.classes[chances.argmax(axis=1)])
+    place = list(model.classes).index(classes[1]) if classes[1] in model.classes else None
+    return area_under_curve(truth == classes[1], np.zeros(len(truth)) if place is None else chances[:, place])

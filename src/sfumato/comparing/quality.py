@@ -19,7 +19,7 @@ from sfumato.comparing.judgement import ComparedColumn, ComparedPair, QualityFig
 from sfumato.comparing.learners import Propensity, Target, Trained
 from sfumato.comparing.quality_page import page
 from sfumato.comparing.tally import TOGETHER, ComparedParts, TableTally, fine_counts, tally
-from sfumato.errors import MissingDependency, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.files.open_table import open_table
 from sfumato.marginals.partition import Partition, Variable
 from sfumato.marginals.parts import Parts, centres, title, total_variation, zoomed
@@ -55,14 +55,15 @@ def write_for_owner(path: str | Path, text: str, *, force: bool) -> None:
         file.write(text)
 
 
-def compare(data: Any, release: AnyRelease | str | Path, *, label: str | None = None) -> Quality:
+def compare(data: Any, release: AnyRelease | str | Path, *, label: str | None = None, held_out: Any = None) -> Quality:
     """Compare the owner's real table with a synthetic one: column by column, pair by pair, and by models.
 
     NOT PRIVATE: what is returned is exact, and for the owner of the real table alone. Nothing is charged.
 
-    data    : the real table, in any form that ``release`` takes.
-    release : of kind table, or the path of one; its schema says how the columns are read.
-    label   : a column for models to predict; left out, that of the release.
+    data     : the real table, in any form that ``release`` takes.
+    release  : of kind table, or the path of one; its schema says how the columns are read.
+    label    : a column for models to predict; left out, that of the release.
+    held_out : real rows that are not in ``data``, to test models on; left out, some of ``data`` are kept for that.
     """
     made = table_release(release)
     partition, label = partition_of(made), label or made.manifest["mechanism"].get("label")
@@ -73,7 +74,8 @@ def compare(data: Any, release: AnyRelease | str | Path, *, label: str | None = 
     synthetic = tally(compared, synthetic_batches(made), 1)
     if min(real.rows, synthetic.rows) < _FEWER:
         raise ParameterError("a comparison needs at least two rows in either table")
-    return _judged(compared, real, synthetic, label)
+    others = None if held_out is None else tally(compared, real_batches(held_out, made.schema), 2)
+    return _judged(compared, real, synthetic, label, others)
 
 
 def table_release(release: AnyRelease | str | Path) -> TableRelease:
@@ -101,7 +103,9 @@ def real_batches(data: Any, schema: Schema) -> Iterator[pa.RecordBatch]:
     return source.blocks(schema.source_names, TOGETHER)
 
 
-def _judged(compared: ComparedParts, real: TableTally, synthetic: TableTally, label: str | None) -> Quality:
+def _judged(
+    compared: ComparedParts, real: TableTally, synthetic: TableTally, label: str | None, others: TableTally | None
+) -> Quality:
     """The figures of a comparison from what was counted of both tables."""
     variables = compared.partition.variables
     columns = tuple(
@@ -109,7 +113,7 @@ def _judged(compared: ComparedParts, real: TableTally, synthetic: TableTally, la
     )
     distances = np.array([total_variation(a.ravel(), b.ravel()) for a, b in _both(real.pairs, synthetic.pairs)])
     far = np.argsort(-distances, kind="stable")[:WORST]
-    models, told, untrained = _trained(compared.partition, real, synthetic, label)
+    models, told, untrained = _trained(compared.partition, (real, synthetic, others), label)
     return Quality(
         (real.rows, synthetic.rows),
         float(np.mean([column.distance for column in columns])),
@@ -122,6 +126,7 @@ def _judged(compared: ComparedParts, real: TableTally, synthetic: TableTally, la
         told,
         untrained,
         _copies(real, synthetic),
+        0 if others is None else others.sample.shape[1],
     )
 
 
@@ -172,19 +177,19 @@ def _pair(
 
 
 def _trained(
-    partition: Partition, real: TableTally, synthetic: TableTally, label: str | None
+    partition: Partition, tables: tuple[TableTally, TableTally, TableTally | None], label: str | None
 ) -> tuple[tuple[Trained, ...], Propensity | None, str]:
-    """What models say in a comparison, and what is missing to train any."""
-    try:
-        learners.check_installed()
-    except MissingDependency as error:
-        return (), None, str(error)
-    told = learners.propensity(partition, real.sample, synthetic.sample)
+    """What models say in a comparison, and what is missing to train all of them."""
+    real, synthetic, others = tables
+    missing = learners.without_boosting()
+    told = None if missing else learners.propensity(partition, real.sample, synthetic.sample)
     if label is None:
-        return (), told, ""
+        return (), told, missing
+    kept = int(learners.HELD_OUT * real.sample.shape[1]) if others is None else 0
+    test = real.sample[:, :kept] if others is None else others.sample
     target = Target.of(partition, label, synthetic.fine[partition.place(label)])
-    found = tuple(learners.trained(partition, target, real.sample, synthetic.sample))
-    return found, told, ""
+    found = learners.trained(partition, target, test, real.sample[:, kept:], synthetic.sample)
+    return tuple(found), told, missing
 
 
 def _copies(real: TableTally, synthetic: TableTally) -> RowCopies:

@@ -72,12 +72,14 @@ def _models(quality: QualityFigures) -> Iterator[Markup]:
         why = quality.without_models
         yield tag("p", f"{why[:1].upper()}{why[1:]}.")
         return
-    yield tag(
-        "p",
-        f"Models that predict {quality.label}, trained on synthetic rows and on as many real ones, both tested on the "
-        "same held-out real rows. The synthetic table was made of all real rows, these included; privacy bounds what "
-        "it can know of them.",
+    tested = (
+        f"{number(quality.held_out)} real rows that are in neither table."
+        if quality.held_out
+        else "the same held-out real rows. The synthetic table was made of all real rows, these included; privacy "
+        "bounds what it can know of them."
     )
+    about = f"Models that predict {quality.label}, trained on synthetic rows and on as many real ones, both tested on"
+    yield tag("p", f"{about} {tested}")
     names = ("model", "measure", "trained on synthetic", "trained on real")
     head = tag("tr", *(tag("th", name, scope="col") for name in names))
     rows = [

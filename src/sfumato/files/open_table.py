@@ -54,8 +54,8 @@ def open_table(data: Any, schema: Schema | None = None) -> Source:
     if hasattr(data, "__arrow_c_stream__"):
         return _open_stream(data)
     raise SchemaError(
-        f"a table cannot be made of an object of type {type(data).__name__}: give a path, an Arrow, pandas or polars "
-        "table, an object with __arrow_c_stream__, a NumPy array or a SciPy sparse matrix"
+        "data must be a path, an Arrow, pandas or polars table, an object with __arrow_c_stream__, a NumPy array or a "
+        f"SciPy sparse matrix, got an object of type {type(data).__name__}"
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
+from sfumato.in_notebooks import InNotebooks
 from sfumato.numerics.types import Floats
 
 HIDDEN = "At this level nothing is excluded: the interval is the whole range that the bounds allow."
@@ -43,7 +44,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Estimate:
+class Estimate(InNotebooks):
     """An estimate with its standard error: floats, or arrays of equal shape for many at once.
 
     ``uncut``          the estimate as it is computed. Noise can take it out of the range of the quantity: a squared

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetError, LedgerError
+from sfumato.in_notebooks import InNotebooks
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.sources import FingerprintedOrigin
-from sfumato.ledger.state import Quote, Request, Standing
+from sfumato.ledger.state import Price, Quote, Request, Standing
 from sfumato.privacy import stored_losses, units
 from sfumato.privacy.calibration import least_epsilon, least_level
 from sfumato.privacy.composition import (
@@ -39,7 +40,7 @@ LEARNING = "a schema that is learned"  # stands for the schema of a request that
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Account(InNotebooks):
     """Where a release is charged: a dataset of a ledger, or a part of it. Made by ``Ledger.account``."""
 
     journal: "Journal" = field(repr=False)
@@ -57,11 +58,11 @@ class Account:
     def _standing(self, folded: "Folded") -> Standing:
         return folded.standing(self.name, self.journal.name)
 
-    def price(self, request: Request) -> list[Quote]:
+    def price(self, request: Request) -> Price:
         """What a release would cost, cap by cap; nothing is written. Refuses data that would be refused in the end."""
         folded = self.journal.folded()
         self._sources(folded, request)
-        return self._quotes(self._standing(folded), request)[0]
+        return Price(self._quotes(self._standing(folded), request)[0])
 
     def reserve(self, request: Request) -> Reservation:
         """Spend what a release will cost, durably; raises BudgetError if it does not fit.

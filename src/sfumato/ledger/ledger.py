@@ -21,6 +21,7 @@ from sfumato.errors import LedgerError
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.reader import digest
+from sfumato.in_notebooks import InNotebooks
 from sfumato.ledger.account import LEARNING, Account, check_units
 from sfumato.ledger.division import Planned, PureShare, check_programme, division_json
 from sfumato.ledger.folding import datasets_of
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.ledger.journal import Journal
 
 
-class Ledger:
+class Ledger(InNotebooks):
     """The budgets at a place: the path of a SQLite file, or a postgresql:// URL. ``wait``: seconds for others."""
 
     def __init__(self, where: str | os.PathLike[str], *, wait: int = 60) -> None:

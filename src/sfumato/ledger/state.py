@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import LedgerError
+from sfumato.in_notebooks import InNotebooks
 from sfumato.ledger.entries import canonical
 from sfumato.ledger.sources import FingerprintedOrigin, Origin
 from sfumato.privacy import stored_losses
@@ -138,7 +139,7 @@ class Pending:
 
 
 @dataclass(slots=True)
-class Standing:
+class Standing(InNotebooks):
     """How a dataset stands: its caps, what was spent of them, and what its next release must agree with.
 
     A value: nothing changes it but ``folding``, which works on copies of its own.
@@ -265,7 +266,7 @@ class Dataset(Standing):
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(InNotebooks):
     """What a release would cost of one cap: the epsilon spent before and after, at the cap's delta.
 
     share, shares : where a filter charges it, and how the cap is divided, or will be if this is the first release.
@@ -278,6 +279,19 @@ class Quote:
     times: int
     share: Share | None = None
     shares: CapShares | None = None
+
+
+class Price(list[Quote], InNotebooks):
+    """What a release would cost, cap by cap: a list of quotes that can be printed, and shown in a notebook."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"Cap: {quote.cap.describe()}. Spent: epsilon {quote.before.epsilon:.4g}. After this release: epsilon "
+            f"{quote.after.epsilon:.4g}. {'Within the cap.' if quote.fits else 'It does not fit.'}"
+            for quote in self
+        )
 
 
 def releases_of(entries: Iterable["Entry"]) -> dict[str, tuple[Spent, ...]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from sfumato import check
 from sfumato.engines.local import Engine, Ids, Local, with_ids
@@ -21,16 +21,17 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
 from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.sources import MEMORY, Origin
-from sfumato.ledger.state import Quote, Request
+from sfumato.ledger.state import Price, Request
 from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe
+from sfumato.pipeline.arguments import Mechanism, recipe_of
 from sfumato.pipeline.charging import charged, record
 from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.origins import origin_of
 from sfumato.privacy.calibration import Calibrated, calibrate
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Guarantee, check_guarantee
 from sfumato.randomness.secret import Secret, protects
 from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
-from sfumato.tables.schema import Schema
+from sfumato.tables.schema import AnySchema, Schema, schema_of
 
 if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
@@ -42,8 +43,8 @@ FROM_BOUNDS = "bounds were taken from the data, which is outside the guarantee"
 def release(
     data: Any,
     *,
-    schema: Schema | None,
-    mechanism: Recipe,
+    schema: AnySchema,
+    mechanism: Mechanism,
     guarantee: Guarantee,
     ledger: Budget = None,
     engine: Engine | str = "local",
@@ -52,8 +53,10 @@ def release(
     """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
-    before a row is read. ``release_to`` streams to disk instead. ``ledger``: where it is charged, or a ledger with one
-    dataset; without one the release says that nothing was accounted for. ``engine``: local, spark, or one of the
+    before a row is read. ``release_to`` streams to disk instead. ``schema``: or the path of its file. ``mechanism``: a
+    recipe, or its name as ``sfumato release`` has it (table, sketch, synthetic, covariance, responses, distances), with
+    the settings that the command has by default. ``ledger``: where it is charged, or a ledger with one dataset;
+    without one the release says that nothing was accounted for. ``engine``: local, spark, or one of the
     classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests: ``Secret.for_testing``, and a
     release made with it is marked as unprotected. Without it the release draws a key, which serves no other.
     """
@@ -81,8 +84,8 @@ def release_to(  # noqa: PLR0913 - everything meets here
     path: str | Path,
     data: Any,
     *,
-    schema: Schema | None,
-    mechanism: Recipe,
+    schema: AnySchema,
+    mechanism: Mechanism,
     guarantee: Guarantee,
     ledger: Budget = None,
     engine: Engine | str = "local",
@@ -118,19 +121,19 @@ def release_to(  # noqa: PLR0913 - everything meets here
 def price(
     data: Any,
     *,
-    schema: Schema | None,
-    mechanism: Recipe,
+    schema: AnySchema,
+    mechanism: Mechanism,
     guarantee: Guarantee,
     ledger: Budget,
-) -> list[Quote]:
+) -> Price:
     """What a release would cost, cap by cap; nothing is read off the rows, drawn or charged."""
     account = account_of(ledger)
     if account is None:
-        raise ParameterError("a price is what a release costs of a budget: say which (ledger)")
+        raise ParameterError("ledger is missing: a price is what a release costs of a budget")
     return account.price(prospect(data, schema=schema, mechanism=mechanism, guarantee=guarantee)[1])
 
 
-def prospect(data: Any, *, schema: Schema | None, mechanism: Recipe, guarantee: Guarantee) -> tuple[Prepared, Request]:
+def prospect(data: Any, *, schema: AnySchema, mechanism: Mechanism, guarantee: Guarantee) -> tuple[Prepared, Request]:
     """A release before it is made: the prepared mechanism, and what a ledger would be asked; nothing is read."""
     planned = _PlannedRelease.of(data, schema, mechanism, guarantee, Secret.fresh(), Local(), source_of(data))
     return planned.calibrated.mechanism, planned.request()
@@ -169,20 +172,24 @@ class _PlannedRelease:
     def of(
         cls,
         data: Any,
-        schema: Schema | None,
-        mechanism: Recipe,
+        schema: AnySchema,
+        mechanism: Mechanism,
         guarantee: Guarantee,
         secret: Secret,
         engine: Engine,
         origin: Origin,
     ) -> "_PlannedRelease":
+        check_guarantee(guarantee)
+        schema = schema_of(schema)
         if schema is None and guarantee.unit != "edge":
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         if schema is not None:
             data, schema = settled(data, schema)
-        calibrated = calibrate(mechanism.prepare(schema, guarantee), guarantee)
+            data = open_table(data, schema) if isinstance(mechanism, str) else data
+        recipe, guarantee = recipe_of(mechanism, data, schema, guarantee)
+        calibrated = calibrate(recipe.prepare(schema, guarantee), guarantee)
         source = open_edges(data) if schema is None else open_table(data, schema)
-        return cls(mechanism, calibrated, origin, source, secret, engine)
+        return cls(recipe, calibrated, origin, source, secret, engine)
 
     @property
     def schema(self) -> Schema | None:
@@ -279,6 +286,11 @@ def account_of(ledger: Budget) -> Account | None:
     """The account to charge a release to, from a ledger or the place of one."""
     if ledger is None or isinstance(ledger, Account):
         return ledger
+    if not isinstance(ledger, Ledger | str | Path):
+        kind = type(ledger).__name__
+        raise ParameterError(
+            f"ledger must be a Ledger, an Account or the place of a ledger, got an object of type {kind}"
+        )
     return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)).account()
 
 
@@ -308,7 +320,7 @@ def _warnings(schema: Schema | None, secret: Secret, charge: Reservation | None)
 
 def engine_of(engine: Engine | str) -> Engine:
     """The engine of a release, from its name."""
-    if not isinstance(engine, str):
+    if not isinstance(engine, str) and hasattr(engine, "opened") and not isinstance(engine, type):
         return engine
-    check.one_of(("local", "spark"), engine=engine)
+    check.one_of(("local", "spark"), engine=cast("str", engine))
     return Local() if engine == "local" else Spark()

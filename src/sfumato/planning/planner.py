@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from sfumato import check
 from sfumato.errors import ParameterError
+from sfumato.in_notebooks import InNotebooks
 from sfumato.mechanisms.base import Recipe
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.planning import candidates, per_record, public_guess, similarity
@@ -27,7 +28,7 @@ _DISTANCES, _EPSILONS = (1e-30, 1e30), (1e-9, 1e9)  # beyond, variances are no d
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(InNotebooks):
     """Options in order of merit for a purpose, with a verdict and what would help."""
 
     purpose: Purpose

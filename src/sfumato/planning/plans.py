@@ -8,15 +8,15 @@ from sfumato.planning.option import Purpose
 from sfumato.planning.planner import Plan
 from sfumato.planning.public_guess import GuessedSpectrum
 from sfumato.planning.table_plan import TablePlan, plan_table
-from sfumato.privacy.guarantee import Guarantee
-from sfumato.tables.schema import Schema
+from sfumato.privacy.guarantee import Guarantee, check_guarantee
+from sfumato.tables.schema import AnySchema, schema_of
 
 
 @overload
 def plan(
     *,
     guarantee: Guarantee,
-    schema: Schema | None = None,
+    schema: AnySchema = None,
     columns: int | None = None,
     purpose: Purpose = "distances",
     rows: int | None = None,
@@ -30,7 +30,7 @@ def plan(
 def plan(
     *,
     guarantee: Guarantee,
-    schema: Schema | None,
+    schema: AnySchema,
     purpose: Literal["table"],
     rows: int | None,
     label: str | None = None,
@@ -41,7 +41,7 @@ def plan(
 def plan(  # noqa: PLR0913
     *,
     guarantee: Guarantee,
-    schema: Schema | None = None,
+    schema: AnySchema = None,
     columns: int | None = None,
     purpose: Purpose | Literal["table"] = "distances",
     rows: int | None = None,
@@ -53,7 +53,7 @@ def plan(  # noqa: PLR0913
 ) -> Plan | TablePlan:
     """Plan: rank the configurations that keep ``guarantee``, for a purpose at a scale; or foresee a synthetic table.
 
-    schema or columns : what will be released; a number of columns alone means that many flags.
+    schema or columns : what will be released, or the path of its schema; a number of columns alone means as many flags.
     rows              : how many records, or vertices of a graph; needed for release sizes and for sums over records.
     distance          : the scale that matters, in weighted units. For distances, nearest and clustering the Euclidean
                         distance (not squared); left out, that of two records drawn at random within the bounds. For
@@ -68,6 +68,8 @@ def plan(  # noqa: PLR0913
     A table (purpose ``table``) needs schema and rows, and gets a ``TablePlan``; the other purposes get a ``Plan``.
     Privacy: no private data is read, nothing is spent.
     """
+    check_guarantee(guarantee)
+    schema = schema_of(schema)
     scale: dict[str, Any] = {"columns": columns, "distance": distance, "largest_dimension": largest_dimension}
     scale |= {"spectrum": spectrum}
     if purpose != "table":

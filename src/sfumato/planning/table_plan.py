@@ -7,6 +7,7 @@ from typing import Any
 
 from sfumato import check
 from sfumato.errors import ParameterError
+from sfumato.in_notebooks import InNotebooks
 from sfumato.mechanisms.table.budget import TableScales
 from sfumato.mechanisms.table.recipe import PreparedTable, Table
 from sfumato.planning.table_forecast import Forecast, forecast
@@ -22,7 +23,7 @@ _MOST_COLUMNS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlan:
+class TablePlan(InNotebooks):
     """What a synthetic table of a schema would be like: the method, bins, noise and error, with a verdict and advice.
 
     bins  : expected for each column; of a column with several variables, such as a set, the mean.

@@ -92,6 +92,13 @@ class Change:
 _DEFAULT_CHANGE: dict[str, ChangeKind] = {"attribute": "attribute", "record": "box", "edge": "attribute"}
 
 
+def check_guarantee(guarantee: "Guarantee") -> None:
+    """Refuse what is no guarantee, by the name of the argument."""
+    if not isinstance(guarantee, Guarantee):
+        said, kind = "guarantee must be a Guarantee, such as Guarantee(epsilon=1, delta=1e-6)", type(guarantee).__name__
+        raise ParameterError(f"{said}, got an object of type {kind}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
     """Differential privacy with all its fields.

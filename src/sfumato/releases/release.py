@@ -16,6 +16,7 @@ from sfumato.estimation import quantities
 from sfumato.fileformat import kinds, reader, writer
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.writer import Block, Written
+from sfumato.in_notebooks import InNotebooks
 from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
@@ -81,7 +82,7 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release(ABC):
+class Release(InNotebooks, ABC):
     """What every release has: a manifest, what it promises, and a folder that it can be written to."""
 
     manifest: Manifest
@@ -91,6 +92,14 @@ class Release(ABC):
         promise = self.guarantee
         what = f"epsilon={promise.epsilon:g}, delta={promise.delta:g}, unit={promise.unit!r}"
         return f"<{self.manifest['kind']} of {self.rows} records; {what}>"
+
+    def plot(self, *columns: str) -> Any:
+        """Pictures of the release that a notebook shows, and ``save(path)`` writes to a page of their own.
+
+        Of a table some columns, or those named; of others the released records or matrix, and how answers err.
+        Guarantee: post-processing of a release; costs no privacy.
+        """
+        return importlib.import_module("sfumato.notebook.drawings").plot(self, columns)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -11,14 +11,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypeAlias, Union, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from sfumato import check
-from sfumato.errors import SchemaError
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.in_notebooks import InNotebooks
 from sfumato.numerics.lattice import Plain, PlainRows
 from sfumato.numerics.types import Floats
 from sfumato.tables import cells, declared, lists, patterns, schema_file, sheet
@@ -29,13 +30,24 @@ from sfumato.tables.patterns import positions
 from sfumato.tables.schema_draft import Draft, arrow_types, pandas_categories, pandas_types
 
 Norm = Literal["l1", "l2"]
+AnySchema: TypeAlias = Union["Schema", str, Path, None]  # a schema, or the file of one
 
 _CACHED = 1 << 12  # rows that are shortened together, while they are in the cache
 _CLASSES = "Real, Integer, Flag, Ordinal, Category, Date, Vector, Set and Id"
 
 
+def schema_of(schema: "AnySchema | Draft") -> "Schema | None":
+    """The schema that somebody gave, read from its file where that was given; a draft is refused where it is used."""
+    if isinstance(schema, str | Path):
+        return Schema.read(schema)
+    if schema is not None and not isinstance(schema, Schema | Draft):
+        kind = type(schema).__name__
+        raise ParameterError(f"schema must be a Schema or the path of its file, got an object of type {kind}")
+    return cast("Schema | None", schema)
+
+
 @dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(InNotebooks):
     """The columns of a table and, if wanted, a clip of each row to a norm of at most ``norm_bound``, in weighted units.
 
     scale            : ``bounds``, the default: a column counts in units of its declared range, whatever its kind, and

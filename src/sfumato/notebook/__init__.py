@@ -1,0 +1,1 @@
+"""How values show themselves in a notebook: cards of HTML, and drawings of releases."""
