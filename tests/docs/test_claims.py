@@ -163,7 +163,7 @@ def test_an_entry_that_does_not_hold_is_seen(old, new, told):
 @pytest.mark.parametrize(
     ("constants", "told"),
     [
-        ("sfumato.planning.planner:_GOOD", None),
+        ("sfumato.planning.candidates:_GOOD", None),
         ("sfumato.tables.blocks:MEMORY", "is none of"),
         ("sfumato.tables.blocks:NONE", "no such constant"),
     ],
