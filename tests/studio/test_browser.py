@@ -20,8 +20,8 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.releases.release import load
+from sfumato.studio.frame.jobs import Job
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.jobs import Job
 from sfumato.studio.server import Server
 from sfumato.tables.columns import Real
 from sfumato.tables.schema import Schema

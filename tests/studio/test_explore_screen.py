@@ -17,11 +17,11 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.report.numbers import number
 from sfumato.studio import explore_screen
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs import form_fields
 from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.inputs.form_fields import Choice, Number, Positions, Whole, read
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Flag, Id, Real
 from sfumato.tables.schema import Schema
 from support.kinds import KINDS, ROWS, made

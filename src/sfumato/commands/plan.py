@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato import defaults
 from sfumato.commands.console.options import SCHEMA, add_guarantee, add_plot, command, guarantee_of, schema_of, tell
 from sfumato.errors import ParameterError
 
@@ -26,7 +27,7 @@ def add_plan(commands: Any) -> None:
     parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
     parser.add_argument(
         "--purpose",
-        default="distances",
+        default=defaults.PURPOSE,
         choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts", "table"),
         help="What the release is for (default distances).",
     )

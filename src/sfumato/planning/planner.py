@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
 from sfumato.planning import covariance_options, cut_options, per_record
@@ -209,7 +209,7 @@ def plan(
     guarantee: Guarantee,
     schema: Schema | None = None,
     columns: int | None = None,
-    purpose: Purpose = "distances",
+    purpose: Purpose = defaults.PURPOSE,
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
@@ -242,7 +242,7 @@ def ask(
     guarantee: Guarantee,
     schema: Schema | None = None,
     columns: int | None = None,
-    purpose: Purpose = "distances",
+    purpose: Purpose = defaults.PURPOSE,
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,

@@ -2,7 +2,9 @@
 
 from typing import Any, Literal, overload
 
+from sfumato import defaults
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.sketch import Sketch
 from sfumato.planning import planner
 from sfumato.planning.option import Purpose
 from sfumato.planning.planner import Plan
@@ -17,7 +19,7 @@ def plan(
     guarantee: Guarantee,
     schema: Schema | None = None,
     columns: int | None = None,
-    purpose: Purpose = "distances",
+    purpose: Purpose = defaults.PURPOSE,
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
@@ -41,7 +43,7 @@ def plan(  # noqa: PLR0913
     guarantee: Guarantee,
     schema: Schema | None = None,
     columns: int | None = None,
-    purpose: Purpose | Literal["table"] = "distances",
+    purpose: Purpose | Literal["table"] = defaults.PURPOSE,
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
@@ -70,6 +72,21 @@ def plan(  # noqa: PLR0913
     if schema is None or rows is None:
         raise ParameterError("a plan for purpose='table' needs a schema and the number of records (rows)")
     return plan_table(schema=schema, guarantee=guarantee, rows=rows, label=label, zeros=zeros)
+
+
+def plan_sketch(
+    *,
+    schema: Schema,
+    guarantee: Guarantee,
+    rows: int | None,
+    distance: float | None = None,
+    noise: str | None = None,
+) -> tuple[Plan, Sketch]:
+    """The plan of distances between records, of its sketches alone, and the recipe of the best of them."""
+    made = planner.plan(schema=schema, guarantee=guarantee, rows=rows, distance=distance)
+    made = made.only(lambda option: isinstance(option.mechanism, Sketch) and noise in (None, option.noise))
+    assert isinstance(made.mechanism, Sketch)
+    return made, made.mechanism
 
 
 def _none_of(given: dict[str, Any], why: str) -> None:

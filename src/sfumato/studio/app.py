@@ -10,9 +10,9 @@ from starlette.staticfiles import StaticFiles
 
 from sfumato.report import svg
 from sfumato.studio import budget_screen, data_screen, explore_screen, learn_screen, plan_screen, release_screen
-from sfumato.studio.guard import Guard
-from sfumato.studio.pages import reading
-from sfumato.studio.shared_state import Studio
+from sfumato.studio.frame.guard import Guard
+from sfumato.studio.frame.pages import reading
+from sfumato.studio.frame.shared_state import Studio
 
 
 def application(studio: Studio, port: int) -> Guard:

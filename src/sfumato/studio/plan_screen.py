@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.graph_sketch import GraphSketch
@@ -28,10 +28,11 @@ from sfumato.report.axes import log_range
 from sfumato.report.numbers import relative
 from sfumato.report.plots import error_name, error_range, over_dimension, positive_points, shown_error, trace
 from sfumato.report.svg import Chosen, Plot
+from sfumato.studio.frame.pages import page, reading, render, writing
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import read_schema
 from sfumato.studio.inputs.form_fields import Form, guarantee_in, number_in, whole_in
-from sfumato.studio.pages import page, reading, render, writing
-from sfumato.studio.shared_state import Studio
+from sfumato.studio.inputs.page_words import CHANGES, UNITS, said
 from sfumato.tables.schema import Schema
 
 PURPOSES = {
@@ -43,9 +44,7 @@ PURPOSES = {
     "cuts": "cuts of a graph",
     "table": "a synthetic table",
 }
-UNITS = {"record": "a whole record", "attribute": "one value of a record", "edge": "one edge of a graph"}
-CHANGES = {"": "anything within the bounds", "l1": "a sum of absolute values", "l2": "a Euclidean length"}
-DEFAULTS = {"unit": "attribute", "epsilon": "1", "delta": "0", "purpose": "distances", "rows": "10000"}
+DEFAULTS = {"unit": defaults.UNIT, "purpose": defaults.PURPOSE, "rows": "10000"} | defaults.SUGGESTED
 FIELDS = ("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius")
 _EPSILONS = tuple(10 ** (i / 6) for i in range(-9, 10))  # from 0.03 to 30
 _GOOD = 0.25
@@ -182,6 +181,7 @@ def _advice(made: Plan, best: tuple[tuple[float, float], ...]) -> str:
 def query(fields: Mapping[str, str], option: Option) -> str:
     """A link from the Plan screen: the Release screen's fields for an option, as a query."""
     kept = {k: fields[k] for k in ("data", "unit", "epsilon", "delta", "change", "radius") if fields.get(k)}
+    kept.setdefault("delta", "0")  # as an empty field is read
     made = {"mechanism": option.name, "noise": option.noise}
     recipe: Any = option.mechanism
     if option.family:
@@ -253,4 +253,4 @@ def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
                 return {"table": table_answer(fields, schema), "answer": None, "wrong": ""}
             return {"answer": answer(fields, schema), "wrong": "", "merit": shown_error, "query": query}
     except SfumatoError as error:
-        return {"answer": None, "wrong": str(error)}
+        return {"answer": None, "wrong": said(error)}

@@ -14,9 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import ParameterError
 from sfumato.studio.app import application
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.shared_state import Studio
 
 TIMEOUT = 20.0  # seconds for a request to arrive
 MOST_WAITING = 64  # connections that wait for one

@@ -21,8 +21,9 @@ from sfumato.releases.release import load
 from sfumato.releases.table import TableRelease
 from sfumato.report.numbers import number, percent
 from sfumato.report.table_scenes import column_counts, column_picture
+from sfumato.studio.frame.pages import page, reading
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.form_fields import Choice, TextLine, Whole
-from sfumato.studio.pages import page, reading
 from sfumato.studio.replies import (
     LEVEL,
     SHARE,
@@ -35,7 +36,6 @@ from sfumato.studio.replies import (
     interval_names,
     level_in,
 )
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Category, Flag
 
 FIRST = "rows"  # the question that is answered before any is asked

@@ -10,9 +10,9 @@ from sfumato.errors import LedgerError, ParameterError
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.units import Cap
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.jobs import Jobs
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.jobs import Jobs
 
 _WAIT = 3  # seconds of a page for other writers to the ledger
 
@@ -84,7 +84,7 @@ class Studio:
     def entered(self, name: str, cap: Cap) -> None:
         """Enter a dataset into the studio's ledger, which is made if there has been none."""
         if self.place is None:
-            raise ParameterError("this studio has no ledger: start it with --ledger")
+            raise ParameterError("this studio was started without a ledger, so there is none to enter it into")
         ledger = self.ledger()
         if ledger is None or not self.seen.is_set():
             ledger = Ledger(self.place, wait=_WAIT)
@@ -100,3 +100,14 @@ class Studio:
         found = ledger.datasets()
         self.seen.set()
         return found
+
+    def payers(self, table: str) -> list[str]:
+        """The names of the datasets that may pay for a table, the one of its name first.
+
+        None, where the ledger cannot be read: the Budget screen says why.
+        """
+        try:
+            names = [dataset.name for dataset in self.datasets()]
+        except LedgerError:
+            return []
+        return sorted(names, key=lambda name: name != table.partition(".")[0])

@@ -19,9 +19,10 @@ from sfumato import untrusted
 from sfumato.errors import SfumatoError
 from sfumato.report import svg
 from sfumato.report.numbers import file_size, number, relative
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import NotHereError
 from sfumato.studio.inputs.form_fields import Form, fields_in
-from sfumato.studio.shared_state import Studio
+from sfumato.studio.inputs.page_words import said
 
 Reader: TypeAlias = Callable[[Studio, Request], Response]
 Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
@@ -101,9 +102,9 @@ async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool
     try:
         return await run_in_threadpool(work)
     except NotHereError as error:
-        status, text = 404, str(error)
+        status, text = 404, said(error)
     except SfumatoError as error:
-        status, text = 400, str(error)
+        status, text = 400, said(error)
     except OSError as error:
         status, text = 500, f"the file system refused: {error.strerror or type(error).__name__}"
     except Exception as error:  # noqa: BLE001 - its text might hold a cell
