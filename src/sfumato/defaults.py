@@ -22,6 +22,7 @@ LEVEL: Final = 0.95  # of intervals
 
 # What the studio's forms begin with where a call or a command must state it, or states 0: a form shows what it holds.
 SUGGESTED: Final = {"epsilon": "1", "delta": "1e-6"}
+SUGGESTED_QUESTION: Final = {"epsilon": "0.1", "delta": "0"}
 SUGGESTED_CAP: Final = {"epsilon": "3", "delta": "1e-6"}
 SUGGESTED_LEARNING: Final = {"epsilon": "0.2", "delta": "1e-7"}
 

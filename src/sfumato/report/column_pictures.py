@@ -1,6 +1,6 @@
 """Pictures of one column: a histogram of a number or a date, bars for levels; one or two series side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,8 @@ class ColumnPicture:
     names: tuple[str, ...]
     starts: tuple[str, ...]
     series: tuple[ShareSeries, ...]
+    said: Callable[[float], str] = percent
+    measure: str = "share of rows"
 
     def drawn(self, name: str) -> Markup:
         """The picture as SVG with its legend; ``name`` is its id."""
@@ -56,14 +58,14 @@ class ColumnPicture:
                 bars.append(Bars(at, series.shares, low, high, style="strong", width=1.5))
         return Plot(
             x_name=shortened(self.title, 40),
-            y_name="share of rows",
+            y_name=self.measure,
             bars=tuple(bars),
             x_range=(0.0, float(count)),
             y_range=(0.0, 1.08 * self._top),
             x_ticks=self._ticks(),
-            y_text=percent,
+            y_text=self.said,
             size=(560, 270),
-            label=f"{self.title}: share of rows in each part",
+            label=f"{self.title}: {self.measure} in each part",
         )
 
     @property
@@ -106,10 +108,12 @@ class ColumnPicture:
             middle = row * _ROW + _ROW / 2
             parts.append(tag("text", shortened(level, 20), x=_NAME - 10, y=middle + 4, text_anchor="end"))
             for place, one in enumerate(series):
-                parts += _lying(one, row, middle + (place - (len(series) - 1) / 2) * (thick + 1), thick, scale)
+                parts += _lying(
+                    one, row, middle + (place - (len(series) - 1) / 2) * (thick + 1), thick, scale, self.said
+                )
         parts.append(tag("line", x1=_NAME, x2=_NAME, y1=0, y2=len(names) * _ROW, class_="axis"))
         box = f"0 0 {_WIDTH} {len(names) * _ROW + 4}"
-        said = f"{self.title}: share of rows with each value"
+        said = f"{self.title}: {self.measure} of each"
         return tag("svg", *parts, viewBox=box, class_="plot", id=name, role="img", aria_label=said)
 
     def _common(self) -> tuple[list[str], list[ShareSeries]]:
@@ -130,7 +134,9 @@ def _shortened(series: ShareSeries, kept: Integers, rest: Integers) -> ShareSeri
     return ShareSeries(series.name, together, series.style, errors)
 
 
-def _lying(series: ShareSeries, row: int, y: float, thick: int, scale: float) -> Sequence[Markup]:
+def _lying(
+    series: ShareSeries, row: int, y: float, thick: int, scale: float, words: Callable[[float], str]
+) -> Sequence[Markup]:
     """One bar of a picture's level, with its error bar and its number."""
     share, error = float(series.shares[row]), 0.0 if series.errors is None else float(series.errors[row])
     end = _NAME + max(share, 0.0) * scale
@@ -140,5 +146,5 @@ def _lying(series: ShareSeries, row: int, y: float, thick: int, scale: float) ->
         ends = {"x1": f"{max(_NAME, end - error * scale):.1f}", "x2": f"{end + error * scale:.1f}"}
         found.append(tag("line", **(places | ends), stroke_width=1.5, class_="bar strong"))
     at = max(end, end + error * scale) + 6
-    said = percent(share) + (f" \u00b1 {percent(error)}" if error else "")
+    said = words(share) + (f" \u00b1 {words(error)}" if error else "")
     return [*found, tag("text", said, x=f"{at:.1f}", y=f"{y + 4:.1f}", class_="small")]

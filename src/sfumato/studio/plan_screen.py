@@ -193,6 +193,12 @@ def query(fields: Mapping[str, str], option: Option) -> str:
     return urlencode(kept | made)
 
 
+def table_query(fields: Mapping[str, str]) -> str:
+    """A link from the Plan screen: the Release screen's fields for a synthetic table, as a query."""
+    kept = {key: fields[key] for key in ("data", "unit", "epsilon") if fields.get(key)}
+    return urlencode(kept | {"delta": fields.get("delta") or "0", "mechanism": "table"})
+
+
 # ---- pages ----------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +225,7 @@ def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
     fields = {key: form.get(key, "") for key in FIELDS}
     told = _told(studio, fields)
     if "table" in told:
-        html = render(studio, "plan_table.html", table=told["table"])
+        html = render(studio, "plan_table.html", **told)
         return JSONResponse({"html": html, "words": told["table"].verdict, "largest": None, "k": None})
     words = told["answer"].plan.verdict if told["answer"] else told["wrong"]
     plan: Plan | None = told["answer"].plan if told["answer"] else None
@@ -250,7 +256,12 @@ def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
             return {"answer": None, "wrong": "Pick a table that is described, or say how many flags a record has."}
         with studio.plans.mine():
             if fields["purpose"] == "table":
-                return {"table": table_answer(fields, schema), "answer": None, "wrong": ""}
+                return {
+                    "table": table_answer(fields, schema),
+                    "answer": None,
+                    "wrong": "",
+                    "query": table_query(fields),
+                }
             return {"answer": answer(fields, schema), "wrong": "", "merit": shown_error, "query": query}
     except SfumatoError as error:
         return {"answer": None, "wrong": said(error)}

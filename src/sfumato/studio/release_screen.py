@@ -69,6 +69,7 @@ def routes(studio: Studio) -> list[Route]:
         reading(studio, "/release/state", job_state),
         writing(studio, "/release/cancel", cancel),
         reading(studio, "/release/made/{name}", made),
+        reading(studio, "/look", look),
         reading(studio, "/release/made/{name}/report", report),
     ]
 
@@ -247,6 +248,15 @@ def cancel(studio: Studio, request: Request, form: Form) -> Response:
     return RedirectResponse("/release/job", 303)
 
 
+def look(studio: Studio, request: Request) -> Response:
+    """From the Release screen's guided way to the newest release of a table, or to all of them."""
+    table = request.query_params.get("data", "")
+    own = [name for name in studio.folder.releases() if studio.table_of(name) == table]
+    newest = max(own, key=lambda name: studio.folder.release(name).stat().st_mtime_ns, default=None)
+    address = "/explore" if newest is None else f"/release/made/{quote(newest, safe='')}"
+    return RedirectResponse(address, 303)
+
+
 def made(studio: Studio, request: Request) -> Response:
     """The Release screen of a release that was made, with its report."""
     name = request.path_params["name"]
@@ -256,6 +266,7 @@ def made(studio: Studio, request: Request) -> Response:
         "manifest": release.manifest,
         "holds": contents(release.manifest),
         "promise": promise(release.manifest),
+        "table": studio.table_of(name),
         "source": f"/release/made/{quote(name, safe='')}/report",
     }
     return page(studio, "made.html", here="release", **facts)

@@ -27,7 +27,17 @@ from sfumato.studio.inputs.page_words import said
 Reader: TypeAlias = Callable[[Studio, Request], Response]
 Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
 
-SCREENS = (("data", "Data"), ("plan", "Plan"), ("release", "Release"), ("budget", "Budget"), ("explore", "Explore"))
+SCREENS = (
+    *(("data", "Data"), ("plan", "Plan"), ("release", "Release")),
+    *(("explore", "Explore"), ("ask", "Ask"), ("budget", "Budget")),
+)
+STEPS = {  # of the guided way, for a table
+    "describe": ("Describe", "/data/{}"),
+    "plan": ("Plan", "/plan?purpose=table&data={}"),
+    "price": ("Price", "/release?data={}"),
+    "release": ("Release", ""),
+    "look": ("Look", "/look?data={}"),
+}
 _HALF = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # surrogates: halves of a letter
 
 
@@ -65,7 +75,13 @@ def _shown(value: object) -> object:
 
 def render(studio: Studio, template: str, **facts: Any) -> str:
     """The text of a page or of a part of one, from its template."""
-    shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name}
+    shared = {
+        "screens": SCREENS,
+        "steps": STEPS,
+        "step": "",
+        "csrf": studio.keys.csrf,
+        "folder": studio.folder.data.name,
+    }
     return environment().get_template(template).render(shared | facts)
 
 

@@ -1,6 +1,7 @@
 """What the pages share: the folder, the ledger, the keys and the release that is being made."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
+from sfumato.pipeline.answers import Answer
 from sfumato.privacy.units import Cap
 from sfumato.studio.frame.guard import Keys
 from sfumato.studio.frame.jobs import Jobs
@@ -50,6 +52,7 @@ class Studio:
     keys: Keys
     jobs: Jobs = field(default_factory=Jobs)
     plans: Turns = field(default_factory=Turns)
+    answers: dict[int, Answer] = field(default_factory=dict)  # to questions, while the studio runs
     seen: threading.Event = field(default_factory=threading.Event)  # set once its ledger was there
 
     def __post_init__(self) -> None:
@@ -100,6 +103,16 @@ class Studio:
         found = ledger.datasets()
         self.seen.set()
         return found
+
+    def table_of(self, release: str) -> str:
+        """The table that a release was made from, as far as the last job or its name says; empty if neither does."""
+        job = self.jobs.job
+        if job is not None and job.order.name == release:
+            return job.order.table
+        stem = release.removesuffix(".release")
+        names = [item.name for item in self.folder.tables() if item.has_schema]
+        near = [name for name in names if re.fullmatch(re.escape(name.partition(".")[0]) + r"(-[0-9]+)?", stem)]
+        return near[0] if near else ""
 
     def payers(self, table: str) -> list[str]:
         """The names of the datasets that may pay for a table, the one of its name first.
