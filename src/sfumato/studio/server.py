@@ -1,11 +1,13 @@
 """The server: one socket on 127.0.0.1, and the address to open."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import h11
@@ -93,7 +95,24 @@ class Server:
     @property
     def address(self) -> str:
         """The address to open, once."""
-        return f"http://127.0.0.1:{self.port}/?token={self.studio.keys.token}"
+        return self._with(self.studio.keys.token)
+
+    def fresh_address(self) -> str:
+        """Another address to open, once, in place of the one before."""
+        return self._with(self.studio.keys.renew())
+
+    def _with(self, token: str | None) -> str:
+        return f"http://127.0.0.1:{self.port}/?token={token}"
+
+    def answer_terminal(self, lines: Iterable[str], say: Callable[[str], None]) -> None:
+        """Say a fresh address for every line that is entered; in a thread that ends with the process."""
+
+        def listen() -> None:
+            with contextlib.suppress(OSError, ValueError):  # a terminal that goes away
+                for _ in lines:
+                    say(self.fresh_address())
+
+        threading.Thread(target=listen, name="terminal", daemon=True).start()
 
     def prepared(self) -> uvicorn.Server:
         """The web server that will answer."""
