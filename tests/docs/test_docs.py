@@ -28,6 +28,7 @@ RUN = [name for name, text in PAGES.items() if name not in ELSEWHERE and list(pa
 LEFT_OUT = {
     "README.md": ["make demo", ". .venv/bin/activate", "pip install", "sfumato studio", "sfumato audit"],
     "architecture.md": ["class Loss(Protocol):"],
+    "studio.md": ["pip install", "sfumato studio"],
     "tutorial.md": ["make demo", ". .venv/bin/activate", "pip install pandas scikit-learn", "sfumato studio"],
 }
 

@@ -54,7 +54,7 @@ def test_an_answer_is_charged_once_and_shown_with_intervals(visitor):
     answer = visitor.get("/ask/answer/1").text
     assert "low (95%)" in answer
     assert answer.count("<svg") == 1  # bars of the two groups
-    assert "2.5 of the budget is left" in answer
+    assert "Left for answers with delta 0: " in answer
     assert CELL not in answer
     file = visitor.get("/ask/answer/1/table")
     assert file.headers["content-disposition"] == 'attachment; filename="answer-1.csv"'

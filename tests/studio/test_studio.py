@@ -757,7 +757,9 @@ def test_a_form_that_nobody_touched_releases_a_table(visitor, folder):
     assert made.manifest["kind"] == "table"
     assert made.manifest["mechanism"]["noise"] == "gaussian"
     page = visitor.get("/explore/people.release").text
-    assert f"20 of {ROWS} synthetic rows." in page  # answered before anything is asked
+    assert f"Columns 1 to 3 of 3, in {ROWS} synthetic rows." in page  # answered before anything is asked
+    assert page.count("<svg") >= 3
+    assert f"20 of {ROWS} synthetic rows." in visitor.get("/explore/people.release?question=rows").text
     assert "Beside the real table" in page
     asked = visitor.get("/explore/people.release?question=probability&query=smoker and age > 40").text
     assert "By the model it holds for" in asked

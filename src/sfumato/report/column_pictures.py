@@ -14,7 +14,7 @@ from sfumato.report.svg import Bars, Key, Plot, legend, shortened
 MOST_BARS = 12  # levels of a picture
 _TICKS = 6
 _TOWERS = 4.0  # times as high as all others: a part that is cut off
-_WIDTH, _ROW, _NAME, _NUMBERS = 560, 34, 190, 118  # of bars that lie: all of it, one level, names, and numbers
+_WIDTH, _ROW, _NAME, _NUMBERS = 560, 42, 180, 118  # of bars that lie: all of it, one level, names, and numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +37,7 @@ class ColumnPicture:
     series: tuple[ShareSeries, ...]
     said: Callable[[float], str] = percent
     measure: str = "share of rows"
+    most: int = MOST_BARS  # levels that are drawn by themselves
 
     def drawn(self, name: str) -> Markup:
         """The picture as SVG with its legend; ``name`` is its id."""
@@ -102,11 +103,11 @@ class ColumnPicture:
         """Bars that lie: the commonest levels with their shares, and one for the others."""
         names, series = self._common()
         most = max(1e-6, *(float((s.shares + (0 if s.errors is None else s.errors)).max()) for s in series))
-        scale, thick = (_WIDTH - _NAME - _NUMBERS) / most, 12 if len(series) > 1 else 16
+        scale, thick = (_WIDTH - _NAME - _NUMBERS) / most, 16 if len(series) > 1 else 20
         parts: list[Markup] = []
         for row, level in enumerate(names):
             middle = row * _ROW + _ROW / 2
-            parts.append(tag("text", shortened(level, 20), x=_NAME - 10, y=middle + 4, text_anchor="end"))
+            parts.append(tag("text", shortened(level, 20), x=0, y=middle + 4))
             for place, one in enumerate(series):
                 parts += _lying(
                     one, row, middle + (place - (len(series) - 1) / 2) * (thick + 1), thick, scale, self.said
@@ -114,14 +115,14 @@ class ColumnPicture:
         parts.append(tag("line", x1=_NAME, x2=_NAME, y1=0, y2=len(names) * _ROW, class_="axis"))
         box = f"0 0 {_WIDTH} {len(names) * _ROW + 4}"
         said = f"{self.title}: {self.measure} of each"
-        return tag("svg", *parts, viewBox=box, class_="plot", id=name, role="img", aria_label=said)
+        return tag("svg", *parts, viewBox=box, width=_WIDTH, class_="plot", id=name, role="img", aria_label=said)
 
     def _common(self) -> tuple[list[str], list[ShareSeries]]:
         """The commonest levels of all series together, in their order, and the others as one."""
-        if len(self.names) <= MOST_BARS + 1:
+        if len(self.names) <= self.most + 1:
             return list(self.names), list(self.series)
         total = np.sum([s.shares for s in self.series], axis=0)
-        kept = np.sort(np.argsort(-total, kind="stable")[:MOST_BARS])
+        kept = np.sort(np.argsort(-total, kind="stable")[: self.most])
         rest = np.setdiff1d(np.arange(len(self.names)), kept)
         joined = [_shortened(s, kept, rest) for s in self.series]
         return [*(self.names[i] for i in kept), f"{len(rest):,} others"], joined
@@ -147,4 +148,4 @@ def _lying(
         found.append(tag("line", **(places | ends), stroke_width=1.5, class_="bar strong"))
     at = max(end, end + error * scale) + 6
     said = words(share) + (f" \u00b1 {words(error)}" if error else "")
-    return [*found, tag("text", said, x=f"{at:.1f}", y=f"{y + 4:.1f}", class_="small")]
+    return [*found, tag("text", said, x=f"{at:.1f}", y=f"{y + 4:.1f}")]

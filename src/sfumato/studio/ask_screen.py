@@ -4,6 +4,7 @@ A question is priced, confirmed and charged as on the command line: before a row
 as long as the studio runs; the ledger keeps their digests. Nothing but noisy answers is ever shown.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -113,13 +114,14 @@ def _described(studio: Studio) -> list[str]:
 
 
 def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None = None) -> Response:
+    payers = studio.payers(fields["data"])
     facts: dict[str, Any] = {
         "fields": fields,
         "wrong": "" if error is None else said(error),
         "refused": isinstance(error, LedgerError),
         "tables": _described(studio),
-        "payers": studio.payers(fields["data"]),
-        "budgets": [(d.name, bars(d)) for d in _datasets(studio)],
+        "payers": payers,
+        "budgets": [(d.name, bars(d)) for d in sorted(_datasets(studio), key=lambda d: payers.index(d.name))],
         "place": studio.place,
         "examples": _examples(studio, fields["data"]),
         "answers": [(n, one.query, number(one.epsilon)) for n, one in sorted(studio.answers.items(), reverse=True)],
@@ -260,7 +262,8 @@ def pictures(answer: Answer) -> list[Markup]:
     asked = table[names[answer.groups]]
     found: list[Markup] = []
     for aggregate in dict.fromkeys(asked):
-        rows = [i for i, other in enumerate(asked) if other == aggregate]
+        known = table[_ends(table, names)[0]]  # a group without an estimate has no bar
+        rows = [i for i, other in enumerate(asked) if other == aggregate and known[i] is not None]
         if 2 <= len(rows) <= _MOST_BARS and len(found) < _MOST_PICTURES:
             found.append(_picture(answer, table, rows, str(aggregate), f"answer{len(found)}"))
     return found
@@ -270,15 +273,12 @@ def _picture(answer: Answer, table: Mapping[str, list[Any]], rows: list[int], ti
     assert answer.keys is not None
     names = answer.keys.column_names
     parts = [key for place, key in enumerate(names) if place != answer.groups]
-    value, low, high = (np.array([_float(table[key][i]) for i in rows]) for key in _ends(table, names))
+    value, low, high = (np.array([float(table[key][i]) for i in rows]) for key in _ends(table, names))
     labels = tuple(", ".join("missing" if table[p][i] is None else str(table[p][i]) for p in parts) for i in rows)
-    reach = np.nan_to_num(np.maximum(high - value, value - low))
-    series = ShareSeries(title, np.nan_to_num(value), errors=reach)
-    return ColumnPicture(title, labels, (), (series,), number, "value").drawn(name)
-
-
-def _float(value: float | None) -> float:
-    return np.nan if value is None else float(value)
+    reach = np.maximum(high - value, value - low)
+    series, least = ShareSeries(title, value, errors=reach), float(reach[reach > 0].min(initial=np.inf))
+    digits = 0 if least >= 10 or np.isinf(least) else min(1 - math.floor(math.log10(least)), 9)
+    return ColumnPicture(title, labels, (), (series,), f"{{:,.{digits}f}}".format, "value", _MOST_BARS).drawn(name)
 
 
 def _ends(table: Mapping[str, list[Any]], keys: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from sfumato.marginals.parts import MOST_PARTS, parts_of, title
 from sfumato.queries.parser import parse
 from sfumato.releases.release import load
 from sfumato.releases.table import TableRelease
+from sfumato.report.html import tag
 from sfumato.report.numbers import number, percent
 from sfumato.report.table_scenes import column_counts, column_picture
 from sfumato.studio.frame.pages import page, reading
@@ -39,9 +40,9 @@ from sfumato.studio.replies import (
 )
 from sfumato.tables.columns import Category, Flag
 
-FIRST = "rows"  # the question that is answered before any is asked
+FIRST = "columns"  # the question that is answered before any is asked
 MOST_ROWS, _SHOWN, _WIDE, _MOST_COLUMNS, _MOST_SHARES = 200, 20, 24, 3000, 40
-_ON_A_PAGE = 24  # pictures of columns
+_ON_A_PAGE, _AT_A_GLANCE = 24, 8  # pictures of columns
 _HOW = "such as age > 40 and sex = 'Female'; columns and values are those of the schema"
 
 
@@ -57,8 +58,11 @@ def questions(release: TableRelease) -> list[Question]:
     asked = TextLine("query", "Question about one record", _example(release), _HOW)
     column = Choice("column", "Column", titles[0], "", titles)
     chance = "For which share of all records it holds, by the model."
+    first = Whole("first", "From column", "1", low=1, high=len(titles))
+    glance = "The columns of the synthetic rows at a glance."
     return [
-        Question(FIRST, "Synthetic rows", "The first rows of the release. No row is a person.", (rows,), _rows),
+        Question(FIRST, "Every column", glance, (first,), _columns),
+        Question("rows", "Synthetic rows", "The first rows of the release. No row is a person.", (rows,), _rows),
         Question("probability", "Probability", chance, (asked,), _chance),
         Question("count", "Count", "How many records it holds for, from noisy counts.", (asked, LEVEL), _count),
         Question("column", "Column", "One column of the synthetic rows, beside its noisy counts.", (column,), _column),
@@ -101,6 +105,15 @@ def _count(release: TableRelease, values: Values) -> Reply:
     row = bar("records", found, level_in(values))
     told = f"It holds for about {number(row[1])} records; {between(row, values)}."
     return Reply(told, ("", *interval_names(values)), (row,), found)
+
+
+def _columns(release: TableRelease, values: Values) -> Reply:
+    of = len(partition_of(release).variables)
+    places = range(values["first"] - 1, min(values["first"] - 1 + _AT_A_GLANCE, of))
+    pictures = [column_picture(release, place) for place in places]
+    shown = [tag("figure", tag("h3", p.title), p.drawn(f"glance{i}")) for i, p in enumerate(pictures)]
+    told = f"Columns {places.start + 1:,} to {places.stop:,} of {of:,}, in {release.rows:,} synthetic rows."
+    return Reply(told, note="Pictures of rows have no error bars.", picture=tag("div", *shown, class_="panels"))
 
 
 def _column(release: TableRelease, values: Values) -> Reply:

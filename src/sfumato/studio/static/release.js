@@ -10,7 +10,7 @@ function fit() {
   for (const part of order.querySelectorAll("[data-for]")) {
     part.classList.toggle("hidden", !part.dataset.for.split(";").includes(chosen));
   }
-  const graph = order.dataset.graphs.split(";").includes(chosen);
+  const graph = order.getAttribute("data-graphs").split(";").includes(chosen);
   if (graph !== (field.unit.value === "edge")) field.unit.value = graph ? "edge" : "record";
 }
 
