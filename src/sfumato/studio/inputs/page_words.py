@@ -15,7 +15,7 @@ NEIGHBOURS: Final = {
     "add-remove": "a record is added or removed",
 }
 NOISES: Final = {
-    "": "the better one, as predicted",
+    "": "the better one",
     "laplace": "Laplace",
     "gaussian": "Gaussian",
     "sketch": "a Gaussian sketch",
