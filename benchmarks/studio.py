@@ -12,10 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.plan_screen import plan_answer
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.schema import Schema
 
 CHANGES = 50

@@ -50,7 +50,7 @@ def ways(place: Path) -> dict[str, list[str]]:
     sketch = {"schema": schema, "mechanism": Sketch(dimension=_DIMENSION), "guarantee": Guarantee(epsilon=1.0)}
     synthetic = {
         "schema": schema,
-        "mechanism": Synthetic(dimension=_DIMENSION),
+        "mechanism": Synthetic(dimension=_DIMENSION, noise="laplace"),
         "guarantee": Guarantee(epsilon=1.0, delta=1e-6, unit="record"),
     }
     calls: dict[str, Callable[[str], Any]] = {

@@ -21,6 +21,7 @@ from sfumato.audit.block_rows import Copies
 from sfumato.audit.recorder import Draw
 from sfumato.audit.trials import Trial, of_draws
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import Noise
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic, Synthetic
 from sfumato.mechanisms.synthetic.stages import MomentStage
 from sfumato.privacy.guarantee import Guarantee
@@ -53,6 +54,8 @@ def whole_move(dim: int, *, top: float = 1.0) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSynthetic(Synthetic):
     """The recipe with the noise of the paper: Laplace, on every entry of the matrix, for rows without labels."""
+
+    noise: Noise | None = "laplace"
 
     @property
     def about(self) -> Centring:

@@ -48,7 +48,7 @@ def rows(count=300):
 
 
 def test_a_pipeline_finds_the_groups():
-    pipeline = make_pipeline(SketchTransformer(16, epsilon=8.0), SketchKMeans(2)).fit(rows())
+    pipeline = make_pipeline(SketchTransformer(16, epsilon=8.0, unit="attribute"), SketchKMeans(2)).fit(rows())
     labels = pipeline[-1].labels_
     assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
     assert labels[0] != labels[1]

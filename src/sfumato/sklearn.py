@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sfumato import defaults
 from sfumato.estimation import neighbours
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.types import Floats
@@ -41,12 +42,12 @@ class SketchTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         low: Any = 0.0,
         high: Any = 1.0,
         epsilon: float = 1.0,
-        delta: float = 0.0,
-        unit: Literal["attribute", "record"] = "attribute",
+        delta: float = defaults.DELTA,
+        unit: Literal["attribute", "record"] = defaults.UNIT,
         projection: Family = "sparse",
-        noise: Literal["laplace", "gaussian"] = "laplace",
+        noise: Literal["laplace", "gaussian"] | None = defaults.NOISE,
         seed: int = 0,
-        scale: Scale = "bounds",
+        scale: Scale = defaults.SCALE,
         ledger: release.Budget = None,
     ) -> None:
         self.n_components = n_components

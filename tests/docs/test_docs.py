@@ -31,6 +31,7 @@ LEFT_OUT = {
     "README.md": ["make demo", ". .venv/bin/activate"],
     "architecture.md": ["class Loss(Protocol):"],
     "tour.md": ["pip install", "sfumato studio", "sfumato audit"],
+    "studio.md": ["pip install", "sfumato studio"],
     "tutorial.md": ["make demo", ". .venv/bin/activate", "pip install pandas scikit-learn", "sfumato studio"],
 }
 

@@ -443,7 +443,7 @@ def test_no_rows_at_all_look_like_few_if_their_number_is_protected_and_are_refus
         ({"centred": 1}, {}, "centred=1"),
         ({"rows": 5}, {}, "rows=5"),
         ({"noise": "sketch", "rows": 0}, {}, "rows=0"),
-        ({}, {"delta": 0.0}, "delta=0.0"),
+        ({"noise": "gaussian"}, {"delta": 0.0}, "delta=0.0"),
         ({"noise": "sketch"}, {"delta": 0.0}, "delta=0.0"),
         ({}, {"unit": "edge"}, "unit='edge'"),
         ({}, {"change": Change.l2(1.0), "projection": "fresh"}, "projection='fixed'"),

@@ -341,7 +341,7 @@ def test_wide_tables_lower_their_bits_instead_of_refusing():
         ({"dimension": 3}, {"unit": "edge"}, "unit='edge'"),
         ({"dimension": 3}, {"delta": 1e-6, "change": Change.l2(1.0), "projection": "fresh"}, "projection='sparse'"),
         (
-            {"dimension": 3, "projection": "orthonormal"},
+            {"dimension": 3, "projection": "orthonormal", "noise": "laplace"},
             {"delta": 1e-6, "change": Change.l2(1.0), "projection": "fresh"},
             "projection='orthonormal'",
         ),

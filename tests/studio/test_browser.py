@@ -20,27 +20,31 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.releases.release import load
+from sfumato.studio.frame.jobs import Job
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.jobs import Job
 from sfumato.studio.server import Server
-from sfumato.tables.columns import Real
+from sfumato.tables.columns import Category, Flag, Integer, Real
 from sfumato.tables.schema import Schema
 
 pytestmark = pytest.mark.browser
 
 CHROMIUM = shutil.which("chromium")
 if os.environ.get("SFUMATO_NEEDS_BROWSER") == "1":
+    import axe_playwright_python
     import playwright.sync_api as api
 
     assert CHROMIUM, "apt-get install chromium"
 else:
     api = pytest.importorskip("playwright.sync_api")
+    axe_playwright_python = pytest.importorskip("axe_playwright_python")
     if CHROMIUM is None:
         pytest.skip("needs Chromium", allow_module_level=True)
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 QUESTIONS = 20
 ROWS = 4 << 16
-WIDE, PHONE = {"width": 1180, "height": 860}, {"width": 375, "height": 740}
+PEOPLE = 5000
+WIDE, PHONE = {"width": 1180, "height": 860}, {"width": 390, "height": 780}
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +66,42 @@ def folder(tmp_path):
     pq.write_table(pa.table({"age": rng.uniform(18, 90, ROWS)} | answers), made / "survey.parquet")
     columns = [Real("age", 0, 120, weight=1 / 120), *(Real(name, 0, 10, weight=0.1) for name in answers)]
     Schema(tuple(columns)).write(made / "survey.toml")
+    _write_people(made, rng)
     lines = [f"{i},{20 + i},{i % 3 == 0},{'Bern' if i % 2 else 'Basel'}" for i in range(50)]
     (made / "clinic.csv").write_text("\n".join(["patient,age,smoker,town", *lines]) + "\n")
     return made
+
+
+def _write_people(folder, rng):
+    """A table of people, described: what a synthetic table is made of."""
+    age = np.clip(rng.normal(42, 16, PEOPLE), 17, 90).round()
+    degree = rng.choice(["school", "college", "university"], PEOPLE, p=[0.5, 0.3, 0.2])
+    hours = np.clip(rng.normal(np.where(age < 65, 40, 20), 9), 0, 99).round()
+    table = {
+        "age": age.astype(np.int64),
+        "sex": rng.choice(["female", "male"], PEOPLE),
+        "education": degree,
+        "hours_per_week": hours.astype(np.int64),
+        "income_over_50k": rng.random(PEOPLE) < np.where(degree == "university", 0.5, 0.15),
+    }
+    pq.write_table(pa.table(table), folder / "people.parquet")
+    levels = {"sex": ("female", "male"), "education": ("school", "college", "university")}
+    columns = (
+        Integer("age", 0, 100),
+        *(Category(name, values) for name, values in levels.items()),
+        Integer("hours_per_week", 0, 99),
+        Flag("income_over_50k"),
+    )
+    Schema(columns).write(folder / "people.toml")
 
 
 @pytest.fixture
 def server(folder, tmp_path):
     """A studio that answers until the test ends."""
     place = tmp_path / "budget.db"
-    Ledger.create(place).add_dataset("survey", Cap(Guarantee(epsilon=10.0, delta=1e-6, unit="attribute")))
+    ledger = Ledger.create(place)
+    ledger.add_dataset("survey", Cap(Guarantee(epsilon=10.0, delta=1e-6, unit="attribute")))
+    ledger.add_dataset("people", Cap(Guarantee(epsilon=3.0, delta=1e-6)))
     made = Server.of(Folder.of(folder), str(place))
     answering = made.prepared()
     thread = threading.Thread(target=made.run, args=(answering,))
@@ -119,7 +149,9 @@ def priced(visit, **fields):
         "data": "survey.parquet",
         "mechanism": "sketch",
         "dimension": "12",
+        "unit": "attribute",
         "epsilon": "4",
+        "delta": "0",
         "dataset": "survey",
     } | fields
     visit.go("release?" + "&".join(f"{k}={v}" for k, v in query.items()))
@@ -292,7 +324,7 @@ def test_raw_rows_appear_only_when_asked_for(visit):
 
 def test_curves_and_verdict_follow_the_controls(visit):
     page = visit.page
-    visit.go("plan?data=survey.parquet&epsilon=4")
+    visit.go("plan?data=survey.parquet&epsilon=4&unit=attribute&delta=0")
     page.wait_for_selector("#answer[data-answered]")
     visit.picture("plan")
     seen = [_told(page)]
@@ -318,9 +350,8 @@ def test_a_release_shows_its_progress_and_appears_in_the_budget(visit, folder, m
     visit.go("plan?data=survey.parquet&epsilon=4&delta=0&unit=attribute")
     page.wait_for_selector("#answer[data-answered]")
     page.get_by_role("link", name="Release this").first.click()
-    page.get_by_role("button", name="Show the price").click()
+    ready(page, page.get_by_role("button", name="Show the price")).click()
     page.get_by_text("Nothing has been read, drawn or spent").wait_for()
-    visit.picture("release", full_page=True)
     page.get_by_label("I accept the price").check()
     page.get_by_role("button", name="Release", exact=True).click()
     page.wait_for_url("**/release/job")
@@ -338,7 +369,6 @@ def test_a_release_shows_its_progress_and_appears_in_the_budget(visit, folder, m
     assert "4 of 10" in re.sub(r"\s+", " ", page.locator("main").inner_text())
     page.get_by_role("button", name="Verify the ledger").click()
     page.get_by_text("unbroken").wait_for()
-    visit.picture("budget")
 
 
 def test_a_release_can_be_stopped_and_says_what_stays_spent(visit, folder, monkeypatch):
@@ -361,10 +391,8 @@ def test_a_release_is_explored_and_its_report_read(visit, server):
     finished(visit)
     visit.go("explore")
     page.get_by_role("link", name="Explore survey.release").click()
-    asked = page.locator("section.question").first
-    asked.get_by_role("button", name="Ask").click()
+    page.locator("#distance").get_by_role("button", name="Ask").click()
     assert page.locator(".answer .verdict").first.inner_text()
-    visit.picture("explore", full_page=True)
     report = page.context.new_page()
     report.goto(f"{visit.base}release/made/survey.release/report")
     report.get_by_role("heading", name="How answers err").wait_for()
@@ -373,6 +401,172 @@ def test_a_release_is_explored_and_its_report_read(visit, server):
     if os.environ.get("SFUMATO_SCREENSHOTS") == "1":
         report.screenshot(path=IMAGES / "report.png")
     assert server.studio.jobs.job.state == "done"
+
+
+def released_people(visit):
+    """The guided way as the pages offer it, from the list of tables to the release."""
+    page = visit.page
+    visit.go("data")
+    row = page.get_by_role("row").filter(has_text="people.parquet")
+    row.get_by_role("link", name="Plan a release").click()
+    page.wait_for_selector("#answer[data-answered]")
+    page.get_by_role("link", name="See the price of this table").click()
+    ready(page, page.get_by_label("Label column")).select_option("income_over_50k")
+    visit.picture("release")
+    page.get_by_role("button", name="Show the price").click()
+    page.get_by_text("Nothing has been read, drawn or spent").wait_for()
+    visit.picture("price", full_page=True)
+    page.get_by_label("I accept the price").check()
+    page.get_by_role("button", name="Release", exact=True).click()
+    finished(visit)
+    page.get_by_role("link", name="Open the release").click()
+
+
+def test_the_guided_way_leads_from_a_table_to_its_release_beside_it(visit, folder):
+    page = visit.page
+    released_people(visit)
+    made = load(folder / "people.release")
+    assert made.manifest["mechanism"]["label"] == "income_over_50k"
+    assert made.manifest["guarantee"]["unit"] == "record"
+    assert made.manifest["ledger"]["dataset"] == "people"  # the payer follows the table
+    page.get_by_role("link", name="Look at it beside people.parquet").click()
+    page.get_by_text("NOT PRIVATE").first.wait_for()
+    assert page.locator("[aria-current=step]").inner_text() == "Look"
+    assert page.locator(".panels figure svg.plot").count() == 5
+    visit.picture("look")
+    sizes = "e => [...new Set([...document.querySelectorAll(e)].map(t => getComputedStyle(t).fontSize))]"
+    assert page.evaluate(sizes, ".panels svg.plot text") == ["13px"]  # one size of type
+    stretched = (
+        "e => [...document.querySelectorAll(e)].some(s => s.getBoundingClientRect().width > s.viewBox.baseVal.width)"
+    )
+    assert not page.evaluate(stretched, ".panels svg.plot")
+    written = [path for path in folder.rglob("*") if path.is_file() and "people.release" not in str(path)]
+    assert {path.suffix for path in written} <= {".parquet", ".toml", ".csv"}  # nothing of the comparison was stored
+    visit.go("explore/people.release?question=column&column=education")
+    assert page.locator(".answer svg.plot").count() == 1
+    visit.go("explore/people.release")
+    assert page.locator(".answer svg.plot").count() == 5
+    visit.picture("explore")
+    visit.go("budget")
+    visit.picture("budget")
+
+
+def test_a_question_is_priced_charged_and_answered(visit, server):
+    page = visit.page
+    visit.go("ask?data=people.parquet")
+    page.get_by_role("button", name="count by sex").click()
+    assert page.locator("#query").input_value() == "count by sex"
+    page.fill("#query", "mean(hours_per_week) by education")
+    page.fill("#epsilon", "0.5")
+    visit.picture("ask")
+    page.get_by_role("button", name="Show the price").click()
+    page.get_by_text("Nothing has been read, drawn or spent").wait_for()
+    assert server.studio.ledger().dataset("people").total(0).epsilon == 0
+    page.get_by_label("I accept the price").check()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_url("**/ask/answer/1")
+    assert page.locator("tbody tr").count() == 4  # three levels, and cells that are missing
+    assert page.locator("svg.plot").count() == 1
+    visit.picture("answer")
+    assert server.studio.ledger().dataset("people").total(0).epsilon == pytest.approx(0.5)
+    with page.expect_download() as file:
+        page.get_by_role("link", name="Save as CSV").click()
+    assert file.value.suggested_filename == "answer-1.csv"
+    page.reload()
+    assert server.studio.ledger().dataset("people").total(0).epsilon == pytest.approx(0.5)  # looking costs nothing
+
+
+def test_labels_names_and_payers_follow_the_table(visit):
+    page = visit.page
+    visit.go("release")
+    ready(page, page.get_by_label("Table", exact=True)).select_option("people.parquet")
+    until(page, "document.getElementById('label').options.length === 6")
+    assert page.input_value("#name") == "people.release"
+    assert page.input_value("#dataset") == "people"
+    page.get_by_label("Mechanism").select_option("graph sketch")
+    assert page.input_value("#unit") == "edge"
+    page.get_by_label("Mechanism").select_option("table")
+    assert page.input_value("#unit") == "record"
+
+
+def test_a_wide_table_is_released_and_looked_at(visit, folder):
+    page = visit.page
+    names = [f"WAP{i:03}" for i in range(520)]
+    rng = np.random.default_rng(3)
+    pq.write_table(pa.table({name: rng.integers(0, 2, 400).astype(bool) for name in names}), folder / "wide.parquet")
+    Schema(tuple(Flag(name) for name in names)).write(folder / "wide.toml")
+    visit.go("release?data=wide.parquet&dataset=people")
+    assert page.locator("#label option").count() == 521
+    page.get_by_role("button", name="Show the price").click()
+    page.get_by_label("I accept the price").check()
+    page.get_by_role("button", name="Release", exact=True).click()
+    page.wait_for_selector('#job[data-state="done"]', timeout=120_000)
+    visit.go("explore/wide.release/beside?data=wide.parquet")
+    page.get_by_text("520 of 520 columns; page 1 of 22").wait_for()
+    assert page.locator(".panels figure").count() == 24
+    page.get_by_role("link", name="More columns").click()
+    page.get_by_text("page 2 of 22").wait_for()
+    page.get_by_label("Columns with").fill("wap51")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_text("10 of 520 columns").wait_for()
+
+
+def test_another_browser_opens_the_studio_by_a_fresh_address(browser, server):
+    first = Visit(browser, server)
+    address = server.fresh_address()
+    second = browser.new_context().new_page()
+    second.goto(address)
+    second.wait_for_url("**/data")
+    third = browser.new_context().new_page()
+    assert third.goto(address).status == 403  # good once
+    assert "press Enter" in third.locator("body").inner_text()
+    first.go("budget")
+    assert first.page.title().startswith("Budget")  # whoever was in stays in
+    first.context.close()
+
+
+SCREENS = (
+    *("data", "data/clinic.csv", "data/people.parquet", "plan?data=people.parquet", "release?data=people.parquet"),
+    *("plan?purpose=table&data=people.parquet", "release/made/people.release", "release/job", "budget", "explore"),
+    *("explore/people.release?question=column&column=education", "ask", "ask/answer/1", "data/nothing.csv"),
+    "explore/people.release/beside?data=people.parquet",
+)
+
+
+def test_axe_finds_no_serious_violation_on_any_screen_wide_or_narrow_light_or_dark(browser, server):
+    visit = Visit(browser, server)
+    released_people(visit)
+    asked(visit)
+    cookies = visit.context.storage_state()
+    for scheme, viewport in (("light", WIDE), ("dark", WIDE), ("light", PHONE), ("dark", PHONE)):
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, storage_state=cookies)
+        page = context.new_page()
+        for screen in SCREENS:
+            page.goto(visit.base + screen)
+            page.wait_for_timeout(200)
+            assert _serious(page) == [], (scheme, viewport, screen)
+            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], screen
+        context.close()
+    visit.go("budget")
+    visit.page.evaluate("document.querySelector('main').append(document.createElement('select'))")
+    assert [name for name, _ in _serious(visit.page)] == ["select-name"]  # a field without a label is seen
+    visit.context.close()
+
+
+def _serious(page):
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in ("serious", "critical")]
+
+
+def asked(visit):
+    """Ask a question as the pages offer it."""
+    visit.go("ask?data=people.parquet")
+    visit.page.fill("#query", "count by education")
+    visit.page.get_by_role("button", name="Show the price").click()
+    visit.page.get_by_label("I accept the price").check()
+    visit.page.get_by_role("button", name="Ask", exact=True).click()
+    visit.page.wait_for_url("**/ask/answer/1")
 
 
 # ---- how it is used -------------------------------------------------------------------------------------------------
@@ -402,6 +596,33 @@ def test_a_dataset_is_entered_with_the_keyboard_alone(visit, server):
     assert (made.epsilon, made.delta, made.unit) == (2.0, 0.0, "attribute")
 
 
+def test_a_table_is_released_and_a_question_asked_with_the_keyboard_alone(visit, folder):
+    page = visit.page
+    visit.go("release?data=people.parquet&dataset=people")
+    _tab_to(page, "document.activeElement.textContent === 'Show the price'")
+    page.keyboard.press("Enter")
+    page.get_by_text("Nothing has been read, drawn or spent").wait_for()
+    _tab_to(page, "document.activeElement.name === 'confirmed'")
+    page.keyboard.press("Space")
+    _tab_to(page, "document.activeElement.textContent === 'Release'")
+    page.keyboard.press("Enter")
+    finished(visit)
+    page.keyboard.press("Enter")  # the way to the release has the focus
+    page.wait_for_url("**/release/made/people.release")
+    assert (folder / "people.release").is_dir()
+    visit.go("ask?data=people.parquet")
+    _tab_to(page, "document.activeElement.id === 'query'")
+    page.keyboard.type("median(age)")
+    _tab_to(page, "document.activeElement.textContent === 'Show the price'")
+    page.keyboard.press("Enter")
+    page.get_by_text("Nothing has been read, drawn or spent").wait_for()
+    _tab_to(page, "document.activeElement.name === 'confirmed'")
+    page.keyboard.press("Space")
+    _tab_to(page, "document.activeElement.textContent === 'Ask' && document.activeElement.tagName === 'BUTTON'")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ask/answer/1")
+
+
 def _tab_to(page, reached):
     for _ in range(40):
         if page.evaluate(reached):
@@ -417,7 +638,7 @@ def test_every_screen_fits_a_phone_and_can_be_read(browser, server, scheme):
     made_release(visit)
     finished(visit)
     screens = ("data", "data/clinic.csv", "data/survey.parquet", "plan?data=survey.parquet", "release", "release/job")
-    for screen in (*screens, "release/made/survey.release", "budget", "explore", "explore/survey.release"):
+    for screen in (*screens, "release/made/survey.release", "budget", "explore", "explore/survey.release", "ask"):
         visit.go(screen)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], screen
         for selector in ("main p", ".lead", "nav a", "h1"):
@@ -450,7 +671,7 @@ CONTRAST = """selector => {
 def test_pages_work_without_scripts(browser, server):
     visit = Visit(browser, server, java_script_enabled=False)
     page = visit.page
-    visit.go("plan?data=survey.parquet&epsilon=4")
+    visit.go("plan?data=survey.parquet&epsilon=4&unit=attribute&delta=0")
     first = page.locator(".verdict").inner_text()
     page.fill("#epsilon", "1")
     page.get_by_role("button", name="Update").click()
@@ -508,4 +729,4 @@ def test_a_page_of_another_site_reaches_nothing_even_in_the_same_browser(visit, 
         framed.wait_for_timeout(500)
         assert all("survey" not in frame.content() for frame in framed.frames[1:] if frame.url.startswith(visit.base))
         other.shutdown()
-    assert [d.name for d in server.studio.datasets()] == ["survey"]
+    assert {d.name for d in server.studio.datasets()} == {"survey", "people"}

@@ -17,11 +17,11 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.report.numbers import number
 from sfumato.studio import explore_screen
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs import form_fields
 from sfumato.studio.inputs.folder import Folder
 from sfumato.studio.inputs.form_fields import Choice, Number, Positions, Whole, read
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Flag, Id, Real
 from sfumato.tables.schema import Schema
 from support.kinds import KINDS, ROWS, made
@@ -31,7 +31,7 @@ _ASKED = {
     "records": ["nearest", "distance", "clusters"],
     "covariance": ["correlation", "variance", "regression", "components"],
     "synthetic": ["sample", "model"],
-    "table": ["rows", "probability", "count", "column"],
+    "table": ["columns", "rows", "probability", "count", "column"],
     "graph": ["cut", "conductance"],
 }
 
@@ -55,7 +55,7 @@ def test_every_kind_says_what_it_can_be_asked_and_answers_by_default(kind):
         assert told["sentence"]
         assert told["covers"] or "no error bars" in told["note"]
         assert bool(told["unit"]) == bool(told["covers"])
-        assert len(told["shown"]) == len(told["rows"]) >= 1
+        assert len(told["shown"]) == len(told["rows"]) >= (question["name"] != "columns")  # which are pictures alone
         assert all(len(row) == len(told["head"]) for row in told["rows"])
         json.dumps({k: v for k, v in told.items() if k != "picture"})
 

@@ -24,7 +24,7 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.studio.app import application, screens
-from sfumato.studio.guard import LARGEST_BODY
+from sfumato.studio.frame.guard import LARGEST_BODY
 from sfumato.studio.inputs.folder import MOST_COLUMNS, Folder, NotHereError, parse_schema, read_schema
 from sfumato.studio.server import Server
 from sfumato.tables.columns import Category, Real
@@ -132,10 +132,10 @@ def test_what_breaks_outside_of_a_handler_is_answered_with_the_policy(visitor, m
     def broken(*_, **__):
         raise RuntimeError(CELL)
 
-    monkeypatch.setattr("sfumato.studio.pages.page", broken)
+    monkeypatch.setattr("sfumato.studio.frame.pages.page", broken)
     monkeypatch.setattr("sfumato.studio.explore_screen.page", broken)
     answers = [visitor.get("/explore")]
-    monkeypatch.setattr("sfumato.studio.guard.Guard._known", broken)
+    monkeypatch.setattr("sfumato.studio.frame.guard.Guard._known", broken)
     answers += [visitor.get("/data")]
     for answer in answers:
         assert answer.status_code == 500

@@ -17,12 +17,12 @@ from sfumato.pipeline.charging import charged
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.privacy.units import Cap
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.jobs import Job
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.jobs import Job
 from sfumato.studio.learn_screen import Known, known_from
 from sfumato.studio.schema_form import FormRow, lines_from
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 from support.visiting import CELL, ROWS, Visitor, write_people

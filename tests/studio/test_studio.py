@@ -26,9 +26,10 @@ from sfumato.planning.per_record import SketchErrors
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report import svg
-from sfumato.studio import jobs, plan_screen, release_screen, shared_state
+from sfumato.studio import plan_screen, release_screen
+from sfumato.studio.frame import jobs, shared_state
+from sfumato.studio.frame.jobs import Job
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.jobs import Job
 from sfumato.studio.schema_form import FIELDS, KIND_WORDS, MOST_LINES, FormRow, completed, lines_from, lines_of
 from sfumato.studio.server import Server
 from sfumato.tables.columns import (
@@ -44,6 +45,7 @@ from sfumato.tables.columns import (
     Vector,
 )
 from sfumato.tables.schema import Schema
+from support.forms import untouched
 from support.visiting import CELL, ORIGIN, ROWS, SCHEMA, SKETCH, Visitor, make_studio, write_people
 
 
@@ -444,7 +446,7 @@ def test_a_synthetic_table_is_planned_as_well(visitor):
     assert answer["words"] == made.verdict
     assert made.facts["noise"] in answer["html"]
     assert made.verdict in visitor.get("/plan", params=asked).text
-    assert "unit=" in visitor.ask(asked | {"unit": "attribute"}).json()["words"]
+    assert "“What is protected: a whole record”" in visitor.ask(asked | {"unit": "attribute"}).json()["words"]
     assert "described table" in visitor.ask(asked | {"rows": ""}).json()["words"]
 
 
@@ -768,22 +770,20 @@ def test_the_release_form_is_filled_in_by_the_plan(visitor, folder):
 
 
 def test_a_form_that_nobody_touched_releases_a_table(visitor, folder):
-    text = visitor.get("/release", params={"data": "people.csv"}).text
-    fields = dict(re.findall(r'<input[^>]* name="([a-z_]+)"[^>]* value="([^"]*)"', text))
-    chosen = re.findall(r'<select id="(\w+)" name="\w+"[^>]*>(.*?)</select>', text, re.DOTALL)
-    for name, options in chosen:
-        values = re.findall(r'<option(?: value="([^"]*)")?( selected)?[^>]*>([^<]*)', options)
-        picked = next((v for v in values if v[1]), values[0])
-        fields[name] = picked[0] or picked[2]
+    text = visitor.get("/release").text
+    fields = untouched(text, "/release/price")
+    assert fields["data"] == "people.csv"  # the only table that is described
     assert (fields["mechanism"], fields["unit"], fields["epsilon"], fields["delta"]) == ("table", "record", "1", "1e-6")
     assert '<option value="smoker">' in text  # of the list of labels
-    told = visitor.release(fields | {"dataset": "", "change": "", "neighbours": "replace", "noise": "laplace"})
+    told = visitor.release(fields | {"convert": "yes"})  # the cap of this ledger is of another unit
     assert told["state"] == "done"
     made = load(folder / "people.release")
     assert made.manifest["kind"] == "table"
     assert made.manifest["mechanism"]["noise"] == "gaussian"
     page = visitor.get("/explore/people.release").text
-    assert f"20 of {ROWS} synthetic rows." in page  # answered before anything is asked
+    assert f"Columns 1 to 3 of 3, in {ROWS} synthetic rows." in page  # answered before anything is asked
+    assert page.count("<svg") >= 3
+    assert f"20 of {ROWS} synthetic rows." in visitor.get("/explore/people.release?question=rows").text
     assert "Beside the real table" in page
     asked = visitor.get("/explore/people.release?question=probability&query=smoker and age > 40").text
     assert "By the model it holds for" in asked
@@ -876,8 +876,12 @@ def test_the_release_form_offers_the_columns_that_can_be_labels(visitor, folder)
     write_filled(folder)
     for mechanism, labels in (("synthetic", ["rooms", "grade"]), ("table", ["age", "rooms", "grade"])):
         page = visitor.get(f"/release?data=filled.parquet&mechanism={mechanism}").text
-        offered = re.findall(r'<option value="([^"]*)">', page.partition("<datalist")[2].partition("</datalist>")[0])
-        assert offered == labels
+        offered = re.findall(
+            r'<option value="([^"]*)">', page.partition('<select id="label"')[2].partition("</select>")[0]
+        )
+        assert offered == ["", *labels]
+        followed = visitor.get("/release/table", params={"data": "filled.parquet", "mechanism": mechanism}).json()
+        assert followed == {"labels": labels, "name": "filled.release", "payer": "people"}
     assert "<datalist" not in visitor.get("/release?data=other.csv").text
 
 

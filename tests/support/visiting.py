@@ -15,9 +15,9 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
 from sfumato.studio.app import application
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Category, Flag, Real
 from sfumato.tables.schema import Schema
 

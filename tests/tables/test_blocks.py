@@ -22,7 +22,7 @@ from sfumato.files.open_table import open_table
 from sfumato.numerics.lattice import Total
 from sfumato.pipeline.release import release, release_to
 from sfumato.randomness.secret import Secret
-from sfumato.studio.jobs import Watched
+from sfumato.studio.frame.jobs import Watched
 from sfumato.tables.blocks import Blocks, CodeReader, block_rows, ignore, in_order, memory_size
 from support.synthetic_tables import RECORD, FixedTable
 

@@ -26,7 +26,7 @@ from sfumato.audit.recorder import Draw
 from sfumato.audit.worst_pairs import Pair, recorded_pair, searched_pair, sketch_pair
 from sfumato.estimation.response_columns import encoded
 from sfumato.files.edges import open_edges
-from sfumato.mechanisms.base import Prepared, Recipe
+from sfumato.mechanisms.base import Prepared, Recipe, settled
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch, PreparedGraphSketch
@@ -72,7 +72,7 @@ def trial(
     if not isinstance(prepared, PreparedSketch) or not prepared.fresh:
         return of_prepared(prepared, level, method)
     if prepared.recipe.family == "gaussian" and method != "closed":
-        return fresh_rows(guarantee, prepared.recipe.noise, prepared.dimension, level)
+        return fresh_rows(guarantee, settled(prepared.recipe.noise), prepared.dimension, level)
     return _fresh(mechanism, prepared, level)
 
 
@@ -106,7 +106,7 @@ def sketch_trial(prepared: PreparedSketch, level: float, pair: Pair) -> Trial:
 
     def sample(side: int, count: int, secret: Secret) -> Floats:
         blocks = prepared.run(Copies(pair[side], count), level, secret).blocks
-        return np.concatenate([log_ratio(prepared.recipe.noise, np.asarray(z), images, scale) for z in blocks])
+        return np.concatenate([log_ratio(settled(prepared.recipe.noise), np.asarray(z), images, scale) for z in blocks])
 
     return Trial(prepared.guarantee, "closed", sample, _CELLS // prepared.dimension)
 

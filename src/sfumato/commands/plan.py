@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sfumato import defaults
 from sfumato.commands.console.options import (
     SCHEMA,
     add_guarantee,
@@ -37,7 +38,7 @@ def add_plan(commands: Any) -> None:
     parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
     parser.add_argument(
         "--purpose",
-        default="distances",
+        default=defaults.PURPOSE,
         choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts", "table"),
         help="What the release is for (default distances).",
     )

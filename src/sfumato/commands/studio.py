@@ -37,10 +37,14 @@ def _studio(options: Any) -> None:
     from sfumato.studio.inputs.folder import Folder
 
     server = Server.of(Folder.of(options.data, options.out), options.ledger, options.port)
-    text = f"Open this address in a browser. It works once.\n\n  {server.address}\n\nPress Ctrl-C to stop the studio."
+    asked = sys.stdin is not None and sys.stdin.isatty()
+    how = "Press Enter here for another address, such as for another browser. " if asked else ""
+    text = f"Open this address in a browser. It works once.\n\n  {server.address}\n\n{how}Press Ctrl-C to stop it."
     if options.ledger is not None and server.studio.ledger() is None:
         text += f"\nThere is no ledger at {options.ledger}. It will be created."
     tell(options, {"address": server.address}, text)
     sys.stdout.flush()
+    if asked:
+        server.answer_terminal(sys.stdin, lambda address: print(f"  {address}", flush=True))
     with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
         server.run()

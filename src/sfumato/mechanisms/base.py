@@ -7,7 +7,7 @@ refuses; calibration finds the least level that keeps the promise; only ``run`` 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from sfumato.tables.blocks import CodeReader, Rows
 from sfumato.tables.schema import Schema
 
 Noise = Literal["laplace", "gaussian"]
+Chosen = TypeVar("Chosen", bound=str)
 
 STEPS = 22  # one unit's largest move is about 2^22 steps of the grid that noise is drawn on, or more for many numbers
 MOST_COLUMNS = 3000  # of which second moments are published
@@ -138,6 +139,13 @@ def check_noise(guarantee: Guarantee, noise: str) -> None:
         raise ParameterError(
             f"noise={noise!r} needs delta > 0, got delta=0.0: give a small delta or use noise='laplace'"
         )
+
+
+def settled(noise: Chosen | None) -> Chosen:
+    """The noise of a recipe that is prepared; one that nobody chose is settled when a mechanism is prepared."""
+    if noise is None:
+        raise ParameterError("noise is not settled before a recipe is prepared for a guarantee: state it")
+    return noise
 
 
 def check_columns(what: str, columns: int, advice: str = "leave some out") -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
-from sfumato.mechanisms.base import Prepared, Published, Recipe
+from sfumato.mechanisms.base import Prepared, Published, Recipe, settled
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.guarantee import Guarantee
@@ -41,7 +41,7 @@ class ChosenSketch(Recipe):
 
     choice     : the part of epsilon that choosing costs; the rest is for the sketch.
     candidates : dimensions to choose from; left out, up to 12 between 1 and the number of columns.
-    sketch     : everything but the dimension.
+    sketch     : everything but the dimension. Its noise is one for all of them: left out, Laplace.
     """
 
     choice: float
@@ -50,6 +50,7 @@ class ChosenSketch(Recipe):
 
     def __post_init__(self) -> None:
         check.positive(choice=self.choice)
+        object.__setattr__(self, "sketch", replace(self.sketch, noise=self.sketch.noise or "laplace"))
         if self.candidates is not None:
             check.whole(1, **{f"candidates[{i}]": k for i, k in enumerate(self.candidates)})
             if len(set(self.candidates)) < 2:
@@ -123,4 +124,4 @@ class PreparedChoice(Prepared):
         return scores
 
     def _law(self, sketch: PreparedSketch, scale: float) -> NoiseLaw:
-        return NoiseLaw(sketch.recipe.noise, deviation(sketch.order, scale))
+        return NoiseLaw(settled(sketch.recipe.noise), deviation(sketch.order, scale))

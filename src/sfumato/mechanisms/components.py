@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import (
@@ -29,6 +29,7 @@ from sfumato.mechanisms.base import (
     check_noise,
     check_shows_rows,
     order_of,
+    settled,
     split_levels,
     split_loss,
 )
@@ -47,6 +48,7 @@ class Components(Recipe):
     """The recipe: every record becomes its noisy place within principal components that were found privately.
 
     dimension : how many components are kept, so how many numbers each record becomes.
+    noise     : left out, Gaussian where delta > 0, else Laplace.
     split     : the share of the budget that finding them costs: of epsilon with Laplace noise, of (sensitivity over
                 scale)^2, which is what adds up, with Gaussian noise.
     The second moment is taken about the middle of the bounds, which is public; data that lie far from it spend their
@@ -54,13 +56,13 @@ class Components(Recipe):
     """
 
     dimension: int
-    noise: Noise = "laplace"
-    split: float = 0.3
+    noise: Noise | None = defaults.NOISE
+    split: float = defaults.SPLIT
     publish_projection: bool = True
 
     def __post_init__(self) -> None:
         check.whole(1, dimension=self.dimension)
-        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        check.one_of(("laplace", "gaussian"), noise=self.noise or "gaussian")
         check.positive(split=self.split)
         if not self.split < 1:
             raise check.fail("split", self.split, "below 1: both stages need a share")
@@ -73,10 +75,12 @@ class Components(Recipe):
     @property
     def order(self) -> Order:
         """The norm that the noise protects against."""
-        return order_of(self.noise)
+        return order_of(settled(self.noise))
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedComponents":
         """Compute what one unit can move in the second moment, before any data is read."""
+        if self.noise is None:
+            return replace(self, noise=defaults.noise_of_sums(guarantee.delta)).prepare(schema, guarantee)
         _check_possible(self, schema, guarantee)
         return PreparedComponents(self, schema, guarantee, SecondMoment.prepare(schema, guarantee, self.order))
 
@@ -85,7 +89,7 @@ def _check_possible(recipe: Components, schema: Schema, guarantee: Guarantee) ->
     """Refuse what a mechanism that publishes records by principal components cannot promise."""
     columns = schema.encoding.dim
     check_shows_rows(guarantee, "components show one row per record")
-    check_noise(guarantee, recipe.noise)
+    check_noise(guarantee, settled(recipe.noise))
     if guarantee.projection == "fresh":
         raise ParameterError("components follow the data, so no law of theirs protects: use projection='fixed'")
     if recipe.dimension > columns:

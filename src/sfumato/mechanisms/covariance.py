@@ -20,13 +20,13 @@ off (basic composition).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import scipy
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.estimation import covariances
 from sfumato.fileformat.manifest import Facts
@@ -39,6 +39,7 @@ from sfumato.mechanisms.base import (
     idealized_warning,
     noise_loss,
     public_rows,
+    settled,
 )
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.numerics.lattice import Total
@@ -60,17 +61,18 @@ _GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of
 class Covariance(Recipe):
     """The recipe: sums of squares and products of the columns, with noise, or a Gaussian sketch of them.
 
+    noise   : left out, Gaussian where delta > 0, else Laplace.
     centred : about the mean of the rows, which is what covariances and correlations are; the guarantee is the same, and
               noise pays for the sums. False: about the middle of the bounds, which is public and costs nothing.
     rows    : how many rows a sketch has; for noise='sketch' only.
     """
 
-    noise: CovarianceNoise = "gaussian"
-    centred: bool = True
+    noise: CovarianceNoise | None = defaults.NOISE
+    centred: bool = defaults.CENTRED
     rows: int | None = None
 
     def __post_init__(self) -> None:
-        check.one_of(("gaussian", "laplace", "sketch"), noise=self.noise)
+        check.one_of(("gaussian", "laplace", "sketch"), noise=self.noise or "gaussian")
         if not isinstance(self.centred, bool):
             raise check.fail("centred", self.centred, "True or False")
         if self.rows is not None:
@@ -85,6 +87,8 @@ class Covariance(Recipe):
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedCovariance | PreparedCovarianceSketch":
         """Compute what one unit can move, before any data is read."""
+        if self.noise is None:
+            return replace(self, noise=defaults.noise_of_sums(guarantee.delta)).prepare(schema, guarantee)
         _check_possible(self, schema, guarantee)
         if self.noise == "sketch":
             _check_sketch(guarantee)
@@ -106,7 +110,7 @@ def _check_possible(recipe: Covariance, schema: Schema, guarantee: Guarantee) ->
             f"unit='record' and a change of kind 'box', got unit={guarantee.unit!r}, "
             f"change={guarantee.allowed_change.kind!r}"
         )
-    check_noise(guarantee, recipe.noise)
+    check_noise(guarantee, settled(recipe.noise))
     check_columns("covariances", schema.encoding.dim)
 
 

@@ -13,11 +13,11 @@ exact; the rest is post-processing. The number of rows is shown: neighbours repl
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.estimation import distance_matrix
 from sfumato.fileformat.manifest import Facts
@@ -33,6 +33,7 @@ from sfumato.mechanisms.base import (
     noise_facts,
     noise_loss,
     order_of,
+    settled,
 )
 from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
@@ -52,20 +53,25 @@ _NARROWEST = 1e-100  # widths beyond this, or its reciprocal, could overflow or 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyDistances(Recipe):
-    """The recipe: the squared distances between all pairs of records, with noise on each."""
+    """The recipe: the squared distances between all pairs of records, with noise on each.
 
-    noise: Noise = "gaussian"
+    noise : left out, Gaussian where delta > 0, else Laplace.
+    """
+
+    noise: Noise | None = defaults.NOISE
 
     def __post_init__(self) -> None:
-        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        check.one_of(("laplace", "gaussian"), noise=self.noise or "gaussian")
 
     @property
     def order(self) -> Order:
         """The norm that the noise protects against."""
-        return order_of(self.noise)
+        return order_of(settled(self.noise))
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedDistances":
         """Compute what one unit can move, before any data is read."""
+        if self.noise is None:
+            return replace(self, noise=defaults.noise_of_sums(guarantee.delta)).prepare(schema, guarantee)
         _check_possible(self, guarantee)
         grid = DistanceGrid(schema)
         return PreparedDistances(self, schema, guarantee, grid, _moves(schema, guarantee, grid))
@@ -74,7 +80,7 @@ class NoisyDistances(Recipe):
 def _check_possible(recipe: NoisyDistances, guarantee: Guarantee) -> None:
     """Refuse what no mechanism of noisy distances can promise."""
     check_shows_rows(guarantee, "noisy distances show one number per pair of records")
-    check_noise(guarantee, recipe.noise)
+    check_noise(guarantee, settled(recipe.noise))
     if guarantee.projection == "fresh":
         raise ParameterError(
             "noisy distances have no projection that could be fresh, got projection='fresh': use projection='fixed'"

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import MOST_NUMBERS, Facts
 from sfumato.mechanisms.base import (
@@ -36,10 +36,12 @@ from sfumato.mechanisms.base import (
     noise_facts,
     noise_loss,
     order_of,
+    settled,
 )
 from sfumato.numerics import lattice
 from sfumato.numerics.lattice import PIECE, InputGrid, coarsened_sensitivity, doubles
 from sfumato.numerics.types import Floats, Order
+from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Loss
 from sfumato.projection.lattice_projection import LatticeProjection, input_bits
@@ -58,24 +60,24 @@ class Sketch(Recipe):
 
     dimension  : how many numbers each record becomes; left out, as many as it has encoded columns.
     projection : left out, ``sparse`` (CountSketch) to a given dimension and ``identity`` without one.
+    noise      : left out, the one that is predicted to deviate less; Gaussian noise needs delta > 0.
     seed       : of the projection, and public; left out, one is drawn when the sketch is prepared.
     """
 
     dimension: int | None = None
     projection: Family | None = None
-    noise: Noise = "laplace"
+    noise: Noise | None = defaults.NOISE
     sparsity: int | None = None
     seed: int | None = None
     publish_projection: bool = True
 
     def __post_init__(self) -> None:
-        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        check.one_of(("laplace", "gaussian"), noise=self.noise or "laplace")
         if self.dimension is not None:
             check.whole(1, dimension=self.dimension)
-        if self.projection is not None:
-            check.one_of(get_args(Family), projection=self.projection)
         if self.projection is None:
             object.__setattr__(self, "projection", "identity" if self.dimension is None else "sparse")
+        check.one_of(get_args(Family), projection=self.family)
         if self.dimension is None and self.family != "identity":
             raise ParameterError(f"projection={self.projection!r} needs a dimension, got dimension=None")
 
@@ -93,20 +95,24 @@ class Sketch(Recipe):
     @property
     def order(self) -> Order:
         """The recipe of a sketch: the norm that its noise protects against."""
-        return order_of(self.noise)
+        return order_of(settled(self.noise))
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
-        """Draw the projection and compute what one unit can move, before any data is read."""
+        """Draw the projection and compute what one unit can move, before any data is read.
+
+        Which noise a fresh projection gets, if nobody said, may not depend on the one that is drawn.
+        """
+        if self.noise is None and (guarantee.delta == 0 or guarantee.projection == "fresh"):
+            return replace(self, noise=defaults.noise_of_sums(guarantee.delta)).prepare(schema, guarantee)
         _check_possible(self, guarantee)
-        encoding = schema.encoding
-        dimension = encoding.dim if self.dimension is None else self.dimension
+        columns = schema.encoding.dim
+        dimension = columns if self.dimension is None else self.dimension
         if dimension > MOST_NUMBERS:
             raise check.fail("dimension", dimension, f"at most {MOST_NUMBERS:,}, which is what a release can hold")
         seed = secrets.randbits(128) if self.seed is None else self.seed
-        projection = Projection(
-            family=self.family, dim_in=encoding.dim, dim_out=dimension, seed=seed, sparsity=self.sparsity
-        )
-        return _prepared(replace(self, seed=seed, dimension=dimension), schema, guarantee, projection)
+        drawn = Projection(family=self.family, dim_in=columns, dim_out=dimension, seed=seed, sparsity=self.sparsity)
+        recipe = replace(self, seed=seed, dimension=dimension)
+        return (_prepared if self.noise else _quieter)(recipe, schema, guarantee, drawn)
 
 
 def prepare_given(recipe: Sketch, schema: Schema, guarantee: Guarantee, matrix: Floats) -> "PreparedSketch":
@@ -125,10 +131,20 @@ def _prepared(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: 
     return PreparedSketch(recipe, schema, guarantee, on_lattice, reach)
 
 
+def _quieter(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: Projection) -> "PreparedSketch":
+    """The sketch with the noise that deviates less at the guarantee; only what is public decides."""
+    laplace = _prepared(replace(recipe, noise="laplace"), schema, guarantee, projection)
+    other = replace(recipe, noise="gaussian")
+    gaussian = replace(laplace, recipe=other, reach=_fixed_reach(other, schema, guarantee, laplace.projection))
+    return min(
+        laplace, gaussian, key=lambda s: float(s.noise_facts(calibrate(s, guarantee).level)["standard_deviation"])
+    )
+
+
 def _check_possible(sketch: Sketch, guarantee: Guarantee) -> None:
     """Refuse what no sketch can promise of its noise and projection."""
     check_shows_rows(guarantee, "a sketch shows one row per record")
-    check_noise(guarantee, sketch.noise)
+    check_noise(guarantee, sketch.noise or "laplace")
     if guarantee.projection == "fresh":
         _check_fresh(sketch, guarantee)
 

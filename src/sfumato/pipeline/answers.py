@@ -136,7 +136,7 @@ class Answer:
         return "\n".join(written(self, most=_LONGEST))
 
     def _repr_html_(self) -> str:
-        names, rows, right, notes = _texts(self, 0.95, _LONGEST)
+        names, rows, right, notes = texts_of(self, 0.95, _LONGEST)
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
         sides = ["right" if numeric else "left" for numeric in right]
         body = "".join(f"<tr>{_html_row(row, sides)}</tr>" for row in rows)
@@ -153,7 +153,7 @@ def _html_row(cells: Sequence[str], sides: Sequence[str]) -> str:
 
 def written(answer: Answer, level: float = 0.95, most: int | None = None) -> list[str]:
     """An answer as lines of text: names, one line for each number, and notes below. ``most``: rows to write."""
-    names, rows, right, notes = _texts(answer, level, most)
+    names, rows, right, notes = texts_of(answer, level, most)
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -165,12 +165,14 @@ def written(answer: Answer, level: float = 0.95, most: int | None = None) -> lis
 
 def summary(answer: Answer, level: float = 0.95) -> str:
     """An answer that is one number as a line: value, standard error and interval."""
-    ((*_, value, error, low, high),) = _texts(answer, level, None)[1]
+    ((*_, value, error, low, high),) = texts_of(answer, level, None)[1]
     known = "no estimate" if value == NO_ESTIMATE else f"{value} +- {error}"
     return f"{known} ({level:.0%}: {low} to {high})"
 
 
-def _texts(answer: Answer, level: float, most: int | None) -> tuple[list[str], list[list[str]], list[bool], list[str]]:
+def texts_of(
+    answer: Answer, level: float, most: int | None
+) -> tuple[list[str], list[list[str]], list[bool], list[str]]:
     """The names and rows of an answer's table as plain texts, which columns are numbers, and notes on the rows."""
     table, places = answer.table(level), _decimals(answer)
     keys = table.select(range(1 if answer.keys is None else answer.keys.num_columns))

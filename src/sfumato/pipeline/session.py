@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.aggregates.asked import PreparedQuestion, prepare, sums_of
 from sfumato.answering.base import PreparedAnswers, check_counts, count_move
 from sfumato.answering.median import Median
@@ -86,7 +86,7 @@ class Session:
         *,
         schema: Schema,
         ledger: Budget,
-        unit: Unit = "record",
+        unit: Unit = defaults.UNIT,
         neighbours: Neighbours | None = None,
         group: int | None = None,
     ) -> None:

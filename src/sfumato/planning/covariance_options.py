@@ -17,6 +17,7 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.estimation.covariances import Noisy, kept
 from sfumato.intervals.moments import NoiseLaw
+from sfumato.mechanisms.base import settled
 from sfumato.mechanisms.covariance import (
     SKETCH_ROWS,
     Covariance,
@@ -204,7 +205,7 @@ def _covariance(recipe: Covariance, guarantee: Guarantee, dimension: int, errors
         name="covariance",
         family="",
         dimension=dimension,
-        noise=recipe.noise,
+        noise=settled(recipe.noise),
         noise_scale=errors.fixed,
         numbers=numbers,
         errors=errors,

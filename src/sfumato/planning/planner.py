@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, get_args
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.in_notebooks import InNotebooks
 from sfumato.mechanisms.base import Recipe
@@ -286,7 +286,7 @@ def ask(  # noqa: PLR0913
     guarantee: Guarantee,
     schema: Schema | None = None,
     columns: int | None = None,
-    purpose: Purpose = "distances",
+    purpose: Purpose = defaults.PURPOSE,
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,

@@ -2,14 +2,16 @@
 
 from typing import Any, Literal, overload
 
+from sfumato import defaults
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.sketch import Sketch
 from sfumato.planning import planner
 from sfumato.planning.option import Purpose
 from sfumato.planning.planner import Plan
 from sfumato.planning.public_guess import GuessedSpectrum
 from sfumato.planning.table_plan import TablePlan, plan_table
 from sfumato.privacy.guarantee import Guarantee, check_guarantee
-from sfumato.tables.schema import AnySchema, schema_of
+from sfumato.tables.schema import AnySchema, Schema, schema_of
 
 
 @overload
@@ -18,7 +20,7 @@ def plan(
     guarantee: Guarantee,
     schema: AnySchema = None,
     columns: int | None = None,
-    purpose: Purpose = "distances",
+    purpose: Purpose = defaults.PURPOSE,
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
@@ -43,7 +45,7 @@ def plan(  # noqa: PLR0913
     guarantee: Guarantee,
     schema: AnySchema = None,
     columns: int | None = None,
-    purpose: Purpose | Literal["table"] = "distances",
+    purpose: Purpose | Literal["table"] = defaults.PURPOSE,
     rows: int | None = None,
     distance: float | None = None,
     largest_dimension: int | None = None,
@@ -79,6 +81,20 @@ def plan(  # noqa: PLR0913
     if schema is None or rows is None:
         raise ParameterError("a plan for purpose='table' needs a schema and the number of records (rows)")
     return plan_table(schema=schema, guarantee=guarantee, rows=rows, label=label, zeros=zeros)
+
+
+def plan_sketch(
+    *, schema: Schema, guarantee: Guarantee, rows: int | None, noise: str | None = None, **facts: Any
+) -> tuple[Plan, Sketch]:
+    """The plan of its sketches alone, and the recipe of the best of them. ``facts`` are those of ``plan``.
+
+    noise : only sketches with this noise.
+    """
+    made = planner.plan(schema=schema, guarantee=guarantee, rows=rows, **facts)
+    made = made.only(lambda option: isinstance(option.mechanism, Sketch) and noise in (None, option.noise))
+    sketch = made.best.mechanism
+    assert isinstance(sketch, Sketch)
+    return made, sketch
 
 
 def _none_of(given: dict[str, Any], why: str) -> None:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Self, TypedDict, get_args
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 
 Unit = Literal["attribute", "record", "edge"]
@@ -116,12 +116,12 @@ class Guarantee:
     """
 
     epsilon: float
-    delta: float = 0.0
-    unit: Unit = "record"
-    neighbours: Neighbours = "replace"
+    delta: float = defaults.DELTA
+    unit: Unit = defaults.UNIT
+    neighbours: Neighbours = defaults.NEIGHBOURS
     change: Change | None = None
     projection: ProjectionUse = "fixed"
-    group: int = 1
+    group: int = defaults.GROUP
 
     def __post_init__(self) -> None:
         check.positive(epsilon=self.epsilon)

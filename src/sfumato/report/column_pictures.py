@@ -1,6 +1,6 @@
 """Pictures of one column: a histogram of a number or a date, bars for levels; one or two series side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from sfumato.report.svg import Bars, Key, Plot, legend, shortened
 MOST_BARS = 12  # levels of a picture
 _TICKS = 6
 _TOWERS = 4.0  # times as high as all others: a part that is cut off
-_WIDTH, _ROW, _NAME, _NUMBERS = 560, 34, 190, 118  # of bars that lie: all of it, one level, names, and numbers
+_WIDTH, _ROW, _NAME, _NUMBERS = 560, 42, 180, 118  # of bars that lie: all of it, one level, names, and numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +35,9 @@ class ColumnPicture:
     names: tuple[str, ...]
     starts: tuple[str, ...]
     series: tuple[ShareSeries, ...]
+    said: Callable[[float], str] = percent
+    measure: str = "share of rows"
+    most: int = MOST_BARS  # levels that are drawn by themselves
 
     def drawn(self, name: str) -> Markup:
         """The picture as SVG with its legend; ``name`` is its id."""
@@ -56,14 +59,14 @@ class ColumnPicture:
                 bars.append(Bars(at, series.shares, low, high, style="strong", width=1.5))
         return Plot(
             x_name=shortened(self.title, 40),
-            y_name="share of rows",
+            y_name=self.measure,
             bars=tuple(bars),
             x_range=(0.0, float(count)),
             y_range=(0.0, 1.08 * self._top),
             x_ticks=self._ticks(),
-            y_text=percent,
+            y_text=self.said,
             size=(560, 270),
-            label=f"{self.title}: share of rows in each part",
+            label=f"{self.title}: {self.measure} in each part",
         )
 
     @property
@@ -100,24 +103,26 @@ class ColumnPicture:
         """Bars that lie: the commonest levels with their shares, and one for the others."""
         names, series = self._common()
         most = max(1e-6, *(float((s.shares + (0 if s.errors is None else s.errors)).max()) for s in series))
-        scale, thick = (_WIDTH - _NAME - _NUMBERS) / most, 12 if len(series) > 1 else 16
+        scale, thick = (_WIDTH - _NAME - _NUMBERS) / most, 16 if len(series) > 1 else 20
         parts: list[Markup] = []
         for row, level in enumerate(names):
             middle = row * _ROW + _ROW / 2
-            parts.append(tag("text", shortened(level, 20), x=_NAME - 10, y=middle + 4, text_anchor="end"))
+            parts.append(tag("text", shortened(level, 20), x=0, y=middle + 4))
             for place, one in enumerate(series):
-                parts += _lying(one, row, middle + (place - (len(series) - 1) / 2) * (thick + 1), thick, scale)
+                parts += _lying(
+                    one, row, middle + (place - (len(series) - 1) / 2) * (thick + 1), thick, scale, self.said
+                )
         parts.append(tag("line", x1=_NAME, x2=_NAME, y1=0, y2=len(names) * _ROW, class_="axis"))
         box = f"0 0 {_WIDTH} {len(names) * _ROW + 4}"
-        said = f"{self.title}: share of rows with each value"
-        return tag("svg", *parts, viewBox=box, class_="plot", id=name, role="img", aria_label=said)
+        said = f"{self.title}: {self.measure} of each"
+        return tag("svg", *parts, viewBox=box, width=_WIDTH, class_="plot", id=name, role="img", aria_label=said)
 
     def _common(self) -> tuple[list[str], list[ShareSeries]]:
         """The commonest levels of all series together, in their order, and the others as one."""
-        if len(self.names) <= MOST_BARS + 1:
+        if len(self.names) <= self.most + 1:
             return list(self.names), list(self.series)
         total = np.sum([s.shares for s in self.series], axis=0)
-        kept = np.sort(np.argsort(-total, kind="stable")[:MOST_BARS])
+        kept = np.sort(np.argsort(-total, kind="stable")[: self.most])
         rest = np.setdiff1d(np.arange(len(self.names)), kept)
         joined = [_shortened(s, kept, rest) for s in self.series]
         return [*(self.names[i] for i in kept), f"{len(rest):,} others"], joined
@@ -130,7 +135,9 @@ def _shortened(series: ShareSeries, kept: Integers, rest: Integers) -> ShareSeri
     return ShareSeries(series.name, together, series.style, errors)
 
 
-def _lying(series: ShareSeries, row: int, y: float, thick: int, scale: float) -> Sequence[Markup]:
+def _lying(
+    series: ShareSeries, row: int, y: float, thick: int, scale: float, words: Callable[[float], str]
+) -> Sequence[Markup]:
     """One bar of a picture's level, with its error bar and its number."""
     share, error = float(series.shares[row]), 0.0 if series.errors is None else float(series.errors[row])
     end = _NAME + max(share, 0.0) * scale
@@ -140,5 +147,5 @@ def _lying(series: ShareSeries, row: int, y: float, thick: int, scale: float) ->
         ends = {"x1": f"{max(_NAME, end - error * scale):.1f}", "x2": f"{end + error * scale:.1f}"}
         found.append(tag("line", **(places | ends), stroke_width=1.5, class_="bar strong"))
     at = max(end, end + error * scale) + 6
-    said = percent(share) + (f" \u00b1 {percent(error)}" if error else "")
-    return [*found, tag("text", said, x=f"{at:.1f}", y=f"{y + 4:.1f}", class_="small")]
+    said = words(share) + (f" \u00b1 {words(error)}" if error else "")
+    return [*found, tag("text", said, x=f"{at:.1f}", y=f"{y + 4:.1f}")]

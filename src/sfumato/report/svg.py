@@ -167,7 +167,7 @@ def draw(plot: Plot, name: str, **place: object) -> Markup:
         id=name,
         role="img",
         aria_label=plot.label or f"{plot.y_name} against {plot.x_name}",
-        **place,
+        **({"width": plot.size[0]} | place),
     )
 
 

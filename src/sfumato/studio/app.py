@@ -9,10 +9,18 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from sfumato.report import svg
-from sfumato.studio import budget_screen, data_screen, explore_screen, learn_screen, plan_screen, release_screen
-from sfumato.studio.guard import Guard
-from sfumato.studio.pages import reading
-from sfumato.studio.shared_state import Studio
+from sfumato.studio import (
+    ask_screen,
+    budget_screen,
+    data_screen,
+    explore_screen,
+    learn_screen,
+    plan_screen,
+    release_screen,
+)
+from sfumato.studio.frame.guard import Guard
+from sfumato.studio.frame.pages import reading
+from sfumato.studio.frame.shared_state import Studio
 
 
 def application(studio: Studio, port: int) -> Guard:
@@ -31,6 +39,7 @@ def screens(studio: Studio) -> Starlette:
         *budget_screen.routes(studio),
         *learn_screen.routes(studio),
         *explore_screen.routes(studio),
+        *ask_screen.routes(studio),
         reading(studio, "/static/pictures.css", _pictures),
         Mount("/static", StaticFiles(directory=static)),
     ]

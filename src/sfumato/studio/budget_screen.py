@@ -7,14 +7,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from sfumato import defaults
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.division import division_words
 from sfumato.ledger.state import Dataset
 from sfumato.privacy.units import Cap
+from sfumato.studio.frame.pages import page, reading, writing
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.form_fields import Form, guarantee_in
-from sfumato.studio.pages import page, reading, writing
-from sfumato.studio.plan_screen import UNITS
-from sfumato.studio.shared_state import Studio
+from sfumato.studio.inputs.page_words import UNITS, said
 
 _FIELDS = ("name", "unit", "epsilon", "delta", "neighbours")
 _STATES = {
@@ -59,7 +60,7 @@ def bars(dataset: Dataset) -> list[Bar]:
     """A bar of the Budget screen for each cap of a dataset."""
     found = []
     for place, cap in enumerate(dataset.caps):
-        spent, words = dataset.total(place).epsilon, " ".join(division_words(dataset, place))
+        spent, words = dataset.total(place).epsilon, said(" ".join(division_words(dataset, place)))
         amounts = spent, cap.guarantee.epsilon, dataset.remaining(place)
         found.append(Bar(cap.describe(), *amounts, dataset.composition, words))
     return found
@@ -78,7 +79,7 @@ def enter(studio: Studio, request: Request, form: Form) -> Response:
     try:
         studio.entered(fields["name"], Cap(guarantee_in(fields)))
     except SfumatoError as error:
-        return _budget(studio, 422, fields=fields, wrong=str(error))
+        return _budget(studio, 422, fields=fields, wrong=said(error))
     return RedirectResponse("/budget", 303)
 
 
@@ -91,7 +92,7 @@ def verify(studio: Studio, request: Request, form: Form) -> Response:
     try:
         entries, last = ledger.verify(form.get("expected", "").strip() or None)
     except SfumatoError as error:
-        return _budget(studio, broken=str(error))
+        return _budget(studio, broken=said(error))
     return _budget(studio, verified={"entries": entries, "last": last})
 
 
@@ -99,7 +100,7 @@ def _budget(studio: Studio, status: int = 200, **facts: Any) -> Response:
     try:
         datasets, absent, unreadable = studio.datasets(), studio.ledger() is None, ""
     except SfumatoError as error:
-        datasets, absent, unreadable = [], False, str(error)
+        datasets, absent, unreadable = [], False, said(error)
     shared = {
         "place": studio.place,
         "datasets": [(d, bars(d)) for d in datasets],
@@ -108,7 +109,7 @@ def _budget(studio: Studio, status: int = 200, **facts: Any) -> Response:
         "states": _STATES,
         "next": _NEXT,
         "units": UNITS,
-        "fields": {"name": "", "unit": "record", "epsilon": "3", "delta": "1e-6", "neighbours": "replace"},
+        "fields": {"name": "", "unit": defaults.UNIT, "neighbours": defaults.NEIGHBOURS} | defaults.SUGGESTED_CAP,
         "wrong": "",
         "verified": None,
         "broken": "",

@@ -16,15 +16,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from sfumato.errors import LedgerError, SchemaError
+from sfumato import defaults
+from sfumato.errors import SchemaError
 from sfumato.files.open_table import open_table
 from sfumato.report.html import Markup, join, tag
 from sfumato.studio import schema_form
+from sfumato.studio.frame.pages import page, reading, writing
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import NotHereError, parse_schema, schema_text
 from sfumato.studio.inputs.form_fields import Form
-from sfumato.studio.pages import page, reading, writing
+from sfumato.studio.inputs.page_words import said
 from sfumato.studio.schema_form import KIND_WORDS, MOST_LINES, FormRow, completed, lines_from, lines_of
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Column
 from sfumato.tables.schema import Schema
 from sfumato.tables.schema_draft import draft
@@ -79,7 +81,7 @@ def save_form(studio: Studio, request: Request, form: Form) -> Response:
     try:
         schema = _described(columns, form, before)
     except SchemaError as error:
-        return table_page(studio, name, status=422, wrong=str(error), **facts)
+        return table_page(studio, name, status=422, wrong=said(error), **facts)
     return _write(studio, name, schema.to_toml())
 
 
@@ -110,7 +112,7 @@ def save_text(studio: Studio, request: Request, form: Form) -> Response:
     try:
         parse_schema(text)
     except SchemaError as error:
-        return table_page(studio, name, status=422, text=text, wrong_text=str(error))
+        return table_page(studio, name, status=422, text=text, wrong_text=said(error))
     return _write(studio, name, text)
 
 
@@ -154,7 +156,7 @@ def _saved(studio: Studio, name: str, names: Sequence[str]) -> tuple[str | None,
     try:
         return text, parse_schema(text).matched(names), ""
     except SchemaError as error:
-        return text, None, f"The schema beside the table cannot be read: {error}"
+        return text, None, f"The schema beside the table cannot be read: {said(error)}"
 
 
 def table_page(studio: Studio, name: str, status: int = 200, **facts: Any) -> Response:
@@ -180,7 +182,7 @@ def table_page(studio: Studio, name: str, status: int = 200, **facts: Any) -> Re
         "learned": False,
         "origin": _origin(schema),
         "refused": False,
-        "datasets": _datasets(studio),
+        "datasets": studio.payers(name),
         "place": studio.place,
         "rows": None,
         "row_names": [],
@@ -195,7 +197,7 @@ def _settings(schema: Schema | None) -> dict[str, str]:
     clipped = schema is not None and schema.norm is not None
     norm, bound = (schema.norm, schema.norm_bound) if schema is not None and clipped else ("", "")
     about = {"scale": schema_form.scale_in(schema), "norm": str(norm), "norm_bound": str(bound)}
-    return dict.fromkeys(SETTINGS, "") | about | {"epsilon": "0.2", "delta": "1e-7"}
+    return dict.fromkeys(SETTINGS, "") | about | defaults.SUGGESTED_LEARNING
 
 
 def _origin(schema: Schema | None) -> dict[str, Any] | None:
@@ -207,14 +209,6 @@ def _origin(schema: Schema | None) -> dict[str, Any] | None:
     cut = [(name, count) for name, count in counts.items() if count > _CLEAR * learned.noise.get(name, 0.0)]
     cut.sort(key=lambda found: -found[1])
     return {"epsilon": learned.epsilon, "delta": learned.delta, "cut": cut[:_MOST_NAMED], "of": len(cut)}
-
-
-def _datasets(studio: Studio) -> list[str]:
-    """Who may pay, on the Data screen: nobody, where the ledger cannot be read; the Budget screen says why."""
-    try:
-        return [dataset.name for dataset in studio.datasets()]
-    except LedgerError:
-        return []
 
 
 def _form_facts() -> dict[str, Any]:

@@ -30,8 +30,10 @@ from sfumato.report.numbers import number
 from sfumato.report.scenes import MOST_POINTS, plane, sampled, within
 from sfumato.report.svg import COLOURS, Key, colour
 from sfumato.studio import table_screen
+from sfumato.studio.frame.pages import page, reading
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.form_fields import Choice, Number, Positions, TextLine, Whole, read
-from sfumato.studio.pages import page, reading
+from sfumato.studio.inputs.page_words import said
 from sfumato.studio.replies import (
     LEVEL,
     SHARE,
@@ -45,7 +47,6 @@ from sfumato.studio.replies import (
     level_in,
     rows_of,
 )
-from sfumato.studio.shared_state import Studio
 
 MOST_NEIGHBOURS, MOST_CLUSTERS, MOST_COMPONENTS, MOST_SAMPLES = 100, COLOURS, 10, 200
 MOST_CLUSTERED, MOST_EMBEDDED = 20_000, 600  # records that take part; others are left out by a public rule
@@ -103,7 +104,7 @@ def answer(release: AnyRelease, question: str, fields: Mapping[str, str]) -> dic
         check_computable(release)
         return found.ask(release, values).plain()
     except SfumatoError as error:
-        return {"refused": str(error)}
+        return {"refused": said(error)}
 
 
 def _together(values: Values) -> dict[str, str]:

@@ -19,13 +19,14 @@ from sfumato.errors import LedgerError, SfumatoError
 from sfumato.files.open_table import open_table
 from sfumato.ledger.account import Account
 from sfumato.studio.data_screen import SETTINGS, saved_schema, table_page, with_settings
+from sfumato.studio.frame.jobs import JobWords, Order
+from sfumato.studio.frame.pages import reading, writing
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import Folder, file_state
 from sfumato.studio.inputs.form_fields import Form, guarantee_in
-from sfumato.studio.jobs import JobWords, Order
-from sfumato.studio.pages import reading, writing
+from sfumato.studio.inputs.page_words import said
 from sfumato.studio.release_screen import account_in, patient, priced
 from sfumato.studio.schema_form import FIELDS, FormRow, completed, lines_from, lines_of
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.blocks import Progress
 from sfumato.tables.columns import Column, Flag
 from sfumato.tables.schema import Schema
@@ -133,7 +134,7 @@ def quote_learning(studio: Studio, request: Request, form: Form) -> Response:
     try:
         return priced(studio, order_of(studio, name, lines, known, form))
     except SfumatoError as error:
-        told = {"wrong": str(error), "refused": isinstance(error, LedgerError)}
+        told = {"wrong": said(error), "refused": isinstance(error, LedgerError)}
         return table_page(studio, name, status=422, **told, **kept)
 
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.graph_sketch import GraphSketch
@@ -28,10 +28,11 @@ from sfumato.report.axes import log_range
 from sfumato.report.numbers import relative
 from sfumato.report.plots import error_name, error_range, over_dimension, positive_points, shown_error, trace
 from sfumato.report.svg import Chosen, Plot
+from sfumato.studio.frame.pages import page, reading, render, writing
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import read_schema
 from sfumato.studio.inputs.form_fields import Form, guarantee_in, number_in, whole_in
-from sfumato.studio.pages import page, reading, render, writing
-from sfumato.studio.shared_state import Studio
+from sfumato.studio.inputs.page_words import CHANGES, UNITS, said
 from sfumato.tables.schema import Schema
 
 PURPOSES = {
@@ -43,10 +44,8 @@ PURPOSES = {
     "cuts": "cuts of a graph",
     "table": "a synthetic table",
 }
-UNITS = {"record": "a whole record", "attribute": "one value of a record", "edge": "one edge of a graph"}
-CHANGES = {"": "anything within the bounds", "l1": "a sum of absolute values", "l2": "a Euclidean length"}
 SPECTRA = {"decaying": "columns that vary together (a guess)", "flat": "columns that vary independently (a guess)"}
-DEFAULTS = {"unit": "attribute", "epsilon": "1", "delta": "0", "purpose": "distances", "rows": "10000"}
+DEFAULTS = {"unit": defaults.UNIT, "purpose": defaults.PURPOSE, "rows": "10000"} | defaults.SUGGESTED
 FIELDS = (
     *("data", "columns", "unit", "epsilon", "delta", "purpose", "rows", "distance", "k", "change", "radius"),
     "spectrum",
@@ -190,6 +189,7 @@ def _advice(made: Plan, best: tuple[tuple[float, float], ...]) -> str:
 def query(fields: Mapping[str, str], option: Option) -> str:
     """A link from the Plan screen: the Release screen's fields for an option, as a query."""
     kept = {k: fields[k] for k in ("data", "unit", "epsilon", "delta", "change", "radius") if fields.get(k)}
+    kept.setdefault("delta", "0")  # as an empty field is read
     made = {"mechanism": option.name, "noise": option.noise}
     if option.name == "sketch":
         made |= {k: fields[k] for k in ("purpose", "spectrum", "distance") if fields.get(k)}
@@ -201,6 +201,12 @@ def query(fields: Mapping[str, str], option: Option) -> str:
     if recipe.vertices is not None:
         made |= {"vertices": str(recipe.vertices)}
     return urlencode(kept | made)
+
+
+def table_query(fields: Mapping[str, str]) -> str:
+    """A link from the Plan screen: the Release screen's fields for a synthetic table, as a query."""
+    kept = {key: fields[key] for key in ("data", "unit", "epsilon") if fields.get(key)}
+    return urlencode(kept | {"delta": fields.get("delta") or "0", "mechanism": "table"})
 
 
 def shown_as(made: Plan) -> str:
@@ -237,7 +243,7 @@ def plan_answer(studio: Studio, request: Request, form: Form) -> Response:
     fields = {key: form.get(key, "") for key in FIELDS}
     told = _told(studio, fields)
     if "table" in told:
-        html = render(studio, "plan_table.html", table=told["table"])
+        html = render(studio, "plan_table.html", **told)
         return JSONResponse({"html": html, "words": told["table"].verdict, "largest": None, "k": None})
     words = told["answer"].plan.verdict if told["answer"] else told["wrong"]
     plan: Plan | None = told["answer"].plan if told["answer"] else None
@@ -268,8 +274,13 @@ def _told(studio: Studio, fields: Mapping[str, str]) -> dict[str, Any]:
             return {"answer": None, "wrong": "Pick a table that is described, or say how many flags a record has."}
         with studio.plans.mine():
             if fields["purpose"] == "table":
-                return {"table": table_answer(fields, schema), "answer": None, "wrong": ""}
+                return {
+                    "table": table_answer(fields, schema),
+                    "answer": None,
+                    "wrong": "",
+                    "query": table_query(fields),
+                }
             shown = {"merit": shown_error, "shown_as": shown_as, "query": query}
             return {"answer": answer(fields, schema), "wrong": "", **shown}
     except SfumatoError as error:
-        return {"answer": None, "wrong": str(error)}
+        return {"answer": None, "wrong": said(error)}

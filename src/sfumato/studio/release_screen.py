@@ -1,6 +1,6 @@
 """The Release screen: choose, look at the price, confirm, watch, read the report."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -18,13 +18,8 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import Covariance
-from sfumato.mechanisms.distances import NoisyDistances
-from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch
-from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
-from sfumato.mechanisms.synthetic.recipe import Synthetic
-from sfumato.mechanisms.table.recipe import Table
 from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.release import prospect
 from sfumato.planning.option import SIMILAR, Purpose
@@ -32,15 +27,23 @@ from sfumato.planning.planner import judge
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
+from sfumato.studio.frame.jobs import Order, ReleaseOrder
+from sfumato.studio.frame.pages import page, reading, writing
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import file_state, read_schema
-from sfumato.studio.inputs.form_fields import Form, guarantee_in, number_in, whole_in
-from sfumato.studio.jobs import Order, ReleaseOrder
-from sfumato.studio.pages import page, reading, writing
-from sfumato.studio.plan_screen import CHANGES, UNITS
-from sfumato.studio.shared_state import Studio
-from sfumato.tables.blocks import MEMORY
-from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
-from sfumato.tables.declared import keeps_missing
+from sfumato.studio.inputs.form_fields import Form, guarantee_in, number_in
+from sfumato.studio.inputs.page_words import said
+from sfumato.studio.inputs.release_form import (
+    CHOICES,
+    FIELDS,
+    FIRST,
+    GRAPHS,
+    MECHANISMS,
+    ReleaseFacts,
+    check_memory,
+    labels_of,
+    recipe_in,
+)
 from sfumato.tables.schema import Schema
 
 # The report has a script and a style of its own, and a release may come from anybody: it gets an origin of its own,
@@ -49,47 +52,6 @@ REPORT_POLICY = (
     "sandbox allow-scripts allow-modals; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
-RECIPES: dict[str, Callable[[Form], Recipe]] = {
-    "table": lambda f: Table(label=f.get("label") or None, rows=whole_in(f, "synthetic_rows")),
-    "sketch": lambda f: Sketch(
-        dimension=None if f.get("projection") == "identity" else whole_in(f, "dimension"),
-        projection=f.get("projection") or None,  # type: ignore[arg-type]
-        noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
-    ),
-    "responses": lambda _: RandomizedResponse(),
-    "distances": lambda f: NoisyDistances(noise=f.get("noise") or "laplace"),  # type: ignore[arg-type]
-    "synthetic": lambda f: Synthetic(
-        dimension=whole_in(f, "dimension"),
-        label=f.get("label") or None,
-        noise=f.get("noise") or "laplace",  # type: ignore[arg-type]
-    ),
-    "covariance": lambda f: Covariance(noise=f.get("noise") or "laplace", rows=whole_in(f, "rows")),  # type: ignore[arg-type]
-    "graph sketch": lambda f: GraphSketch(rows=whole_in(f, "rows"), vertices=whole_in(f, "vertices")),
-    "edge noise": lambda f: EdgeNoise(vertices=whole_in(f, "vertices")),
-    "edge response": lambda f: EdgeResponse(vertices=whole_in(f, "vertices")),
-}
-MECHANISMS = {
-    "table": "table: synthetic rows in the same columns",
-    "sketch": "sketch: a few noisy numbers per record",
-    "responses": "randomized response on every flag and category",
-    "distances": "noise on the distances of all pairs",
-    "synthetic": "synthetic records from a Gaussian model",
-    "covariance": "covariance of the columns",
-    "graph sketch": "graph: a sketch that answers cuts",
-    "edge noise": "graph: noise on every pair",
-    "edge response": "graph: randomized response on every pair",
-}
-FIELDS = (
-    *("data", "mechanism", "projection", "dimension", "noise", "rows", "vertices", "label", "synthetic_rows"),
-    *("unit", "epsilon", "delta", "change", "radius", "neighbours", "dataset", "convert", "exceptions", "name"),
-    *("purpose", "spectrum", "distance"),
-)
-_PROJECTIONS = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
-_NOISES = ("laplace", "gaussian", "sketch")
-_MOST_LABELS = 100
-_PER_COLUMN = 1 << 14  # bytes that writing a column takes, at most; about 6 KiB were measured
-_PER_ENTRY = 32  # bytes of a dense matrix: the numbers, those on the lattice, and a copy of each
-_FIRST = {"mechanism": "table", "unit": "record", "epsilon": "1", "delta": "1e-6"}  # a form that nobody touched
 _HELD = {
     "method": "Method",
     "projection": "Projection",
@@ -105,21 +67,24 @@ def routes(studio: Studio) -> list[Route]:
     """The routes of the Release screen."""
     return [
         reading(studio, "/release", choose),
+        reading(studio, "/release/table", about_table),
         writing(studio, "/release/price", quote_price),
         writing(studio, "/release/start", start),
         reading(studio, "/release/job", job_page),
         reading(studio, "/release/state", job_state),
         writing(studio, "/release/cancel", cancel),
         reading(studio, "/release/made/{name}", made),
+        reading(studio, "/look", look),
         reading(studio, "/release/made/{name}/report", report),
     ]
 
 
 def choose(studio: Studio, request: Request) -> Response:
     """The Release screen's form, filled in from a plan."""
-    fields = {key: request.query_params.get(key, "") for key in FIELDS}
-    chosen = {"unit": "attribute", "epsilon": "1"} if fields["mechanism"] else _FIRST
-    fields |= {key: value for key, value in chosen.items() if not fields[key]}
+    given = {key: request.query_params.get(key, "") for key in FIELDS}
+    fields = given | {key: text for key, text in FIRST.items() if not given[key]}
+    described = [item.name for item in studio.folder.tables() if item.has_schema]
+    fields["data"] = fields["data"] or (described[0] if len(described) == 1 else "")
     fields["name"] = fields["name"] or _free_name(studio, fields["data"])
     return _form(studio, fields)
 
@@ -127,21 +92,33 @@ def choose(studio: Studio, request: Request) -> Response:
 def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None = None) -> Response:
     facts: dict[str, Any] = {
         "fields": fields,
-        "wrong": "" if error is None else str(error),
+        "wrong": "" if error is None else said(error),
         "refused": isinstance(error, LedgerError),
         "tables": studio.folder.tables(),
-        "labels": _labels(studio, fields["data"], any_column=fields["mechanism"] == "table"),
-        "mechanisms": MECHANISMS,
-        "projections": _PROJECTIONS,
-        "noises": _NOISES,
-        "units": UNITS,
-        "changes": CHANGES,
-        "datasets": [d.name for d in studio.datasets()],
+        "labels": _labels(studio, fields["data"], fields["mechanism"]),
+        "graphs": GRAPHS,
+        "datasets": studio.payers(fields["data"]),
         "place": studio.place,
         "releases": studio.folder.releases(),
         "job": studio.jobs.job,
     }
-    return page(studio, "release.html", 422 if error else 200, here="release", **facts)
+    return page(studio, "release.html", 422 if error else 200, here="release", **CHOICES, **facts)
+
+
+def about_table(studio: Studio, request: Request) -> Response:
+    """What the Release screen's form follows when another table or mechanism is chosen: only what is public."""
+    table, mechanism = (request.query_params.get(key, "") for key in ("data", "mechanism"))
+    told = {"labels": _labels(studio, table, mechanism), "name": _free_name(studio, table)}
+    return JSONResponse(told | {"payer": next(iter(studio.payers(table)), "")})
+
+
+def _labels(studio: Studio, table: str, mechanism: str) -> list[str]:
+    """The columns that the Release screen offers as a label, of a table that is described."""
+    try:
+        found = settled(studio.folder.table(table), read_schema(studio.folder.schema(table)))[1] if table else None
+    except SfumatoError:
+        return []
+    return labels_of(found, mechanism)
 
 
 def _free_name(studio: Studio, data: str) -> str:
@@ -156,17 +133,16 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
 
     Nothing is read off the rows, drawn or charged.
     """
-    kind = fields.get("mechanism", "")
-    if kind not in RECIPES:
-        raise ParameterError(f"mechanism must be one of {', '.join(RECIPES)}")
-    graph = fields.get("unit") == "edge"
-    table = fields.get("data", "")
+    table, guarantee = fields.get("data", ""), guarantee_in(fields)
+    if not table:
+        raise ParameterError("choose a table")
     data = studio.folder.table(table)
-    schema = None if graph else settled(data, read_schema(studio.folder.schema(table)))[1]
-    recipe, guarantee, state = RECIPES[kind](fields), guarantee_in(fields), file_state(data)
+    schema = None if guarantee.unit == "edge" else settled(data, read_schema(studio.folder.schema(table)))[1]
+    rows, counted = None if schema is None else open_table(data, schema).rows, guarantee.neighbours == "replace"
+    recipe = recipe_in(fields, ReleaseFacts(schema, guarantee, rows if counted else None))
+    state = file_state(data)
     check_memory(recipe, schema)
     account = account_in(studio, fields)
-    rows = None if schema is None else open_table(data, schema).rows
     prepared, asked = prospect(data, schema=schema, mechanism=recipe, guarantee=guarantee)
     return ReleaseOrder(
         name=fields.get("name", ""),
@@ -180,8 +156,8 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
         account=account and patient(studio, account),
         quotes=() if account is None else tuple(account.price(asked)),
         rows=rows,
-        counted=schema is not None and guarantee.neighbours == "replace",
-        holds=_held(kind, prepared),
+        counted=schema is not None and counted,
+        holds=_held(fields["mechanism"], prepared),
         outside=(*asked.outside, *_idealized(recipe)),
         hopeless=_hopeless(recipe, schema, guarantee, rows, fields),
     )
@@ -196,36 +172,6 @@ def _hopeless(recipe: Recipe, schema: Schema | None, guarantee: Guarantee, rows:
     facts: dict[str, Any] = {"distance": number_in(fields, "distance"), "spectrum": spectrum, "purpose": purpose}
     made = judge(recipe, schema=schema, guarantee=guarantee, rows=rows, **facts)
     return made.verdict if made.hopeless else ""
-
-
-def _labels(studio: Studio, table: str, *, any_column: bool) -> list[str]:
-    """The columns that the Release screen offers as a label, of a table that is described.
-
-    any_column : those of which a synthetic table can have one; other mechanisms take no column with missing cells.
-    """
-    try:
-        found = table and settled(studio.folder.table(table), read_schema(studio.folder.schema(table)))[1]
-        columns = found.data_columns if found else ()
-    except SfumatoError:
-        return []
-    kinds = Real | Integer | Flag | Category | Ordinal
-    fit = [c.name for c in columns if isinstance(c, kinds) and (any_column or not keeps_missing(c))]
-    return fit[:_MOST_LABELS]
-
-
-def check_memory(recipe: Recipe, schema: Schema | None, memory: int = MEMORY) -> None:
-    """Limit the memory of a release: refuse, before anything is drawn or spent, one that would need too much."""
-    if isinstance(recipe, Table):
-        return  # it reads codes, not encoded columns, and bounds its model itself
-    columns = 1 if schema is None else schema.encoding.dim
-    width = recipe.width or columns
-    sparse = isinstance(recipe, Sketch) and recipe.family in ("identity", "sparse")
-    dense = isinstance(recipe, (Sketch, Covariance, Synthetic)) and not sparse
-    if width * (_PER_COLUMN + dense * columns * _PER_ENTRY) > memory:
-        raise ParameterError(
-            f"{width:,} numbers from {columns:,} encoded columns need more than the {memory >> 20:,} MiB of memory "
-            "that a release may take here: choose fewer"
-        )
 
 
 def _held(kind: str, prepared: Prepared) -> dict[str, str]:
@@ -267,7 +213,7 @@ def account_in(studio: Studio, fields: Form) -> Account | None:
     if not name:
         return None
     if ledger is None:
-        raise ParameterError("this studio has no ledger: start it with --ledger")
+        raise ParameterError("this studio was started without a ledger, so nothing can be charged")
     return ledger.account(name, convert=fields.get("convert") == "yes", exceptions=fields.get("exceptions") == "yes")
 
 
@@ -326,6 +272,15 @@ def cancel(studio: Studio, request: Request, form: Form) -> Response:
     return RedirectResponse("/release/job", 303)
 
 
+def look(studio: Studio, request: Request) -> Response:
+    """From the Release screen's guided way to the newest release of a table, or to all of them."""
+    table = request.query_params.get("data", "")
+    own = [name for name in studio.folder.releases() if studio.table_of(name) == table]
+    newest = max(own, key=lambda name: studio.folder.release(name).stat().st_mtime_ns, default=None)
+    address = "/explore" if newest is None else f"/release/made/{quote(newest, safe='')}"
+    return RedirectResponse(address, 303)
+
+
 def made(studio: Studio, request: Request) -> Response:
     """The Release screen of a release that was made, with its report."""
     name = request.path_params["name"]
@@ -335,6 +290,7 @@ def made(studio: Studio, request: Request) -> Response:
         "manifest": release.manifest,
         "holds": contents(release.manifest),
         "promise": promise(release.manifest),
+        "table": studio.table_of(name),
         "source": f"/release/made/{quote(name, safe='')}/report",
     }
     return page(studio, "made.html", here="release", **facts)

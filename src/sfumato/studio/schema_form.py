@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato import defaults
 from sfumato.errors import SchemaError
 from sfumato.studio.inputs.form_fields import Form
 from sfumato.tables.columns import KINDS, Column, source_names
@@ -245,4 +246,4 @@ def scale_in(schema: Schema | None) -> str:
 
     Else a column of another range that is added later would count in raw units unasked.
     """
-    return "bounds" if schema is None or of_one_range(schema.data_columns) else str(schema.scale)
+    return defaults.SCALE if schema is None or of_one_range(schema.data_columns) else str(schema.scale)

@@ -1,11 +1,13 @@
 """The server: one socket on 127.0.0.1, and the address to open."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import h11
@@ -14,9 +16,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import ParameterError
 from sfumato.studio.app import application
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.shared_state import Studio
 
 TIMEOUT = 20.0  # seconds for a request to arrive
 MOST_WAITING = 64  # connections that wait for one
@@ -93,7 +95,24 @@ class Server:
     @property
     def address(self) -> str:
         """The address to open, once."""
-        return f"http://127.0.0.1:{self.port}/?token={self.studio.keys.token}"
+        return self._with(self.studio.keys.token)
+
+    def fresh_address(self) -> str:
+        """Another address to open, once, in place of the one before."""
+        return self._with(self.studio.keys.renew())
+
+    def _with(self, token: str | None) -> str:
+        return f"http://127.0.0.1:{self.port}/?token={token}"
+
+    def answer_terminal(self, lines: Iterable[str], say: Callable[[str], None]) -> None:
+        """Say a fresh address for every line that is entered; in a thread that ends with the process."""
+
+        def listen() -> None:
+            with contextlib.suppress(OSError, ValueError):  # a terminal that goes away
+                for _ in lines:
+                    say(self.fresh_address())
+
+        threading.Thread(target=listen, name="terminal", daemon=True).start()
 
     def prepared(self) -> uvicorn.Server:
         """The web server that will answer."""

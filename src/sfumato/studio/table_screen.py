@@ -5,12 +5,13 @@ PRIVATE, is marked so, and is stored nowhere.
 """
 
 import contextlib
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.comparing.judgement import NOT_PRIVATE
+from sfumato.comparing.judgement import NOT_PRIVATE, ComparedColumn
 from sfumato.comparing.quality import compared_column, partition_of, real_batches, table_release
 from sfumato.comparing.quality_page import column_figure
 from sfumato.comparing.tally import fine_counts
@@ -19,10 +20,12 @@ from sfumato.marginals.parts import MOST_PARTS, parts_of, title
 from sfumato.queries.parser import parse
 from sfumato.releases.release import load
 from sfumato.releases.table import TableRelease
+from sfumato.report.html import tag
 from sfumato.report.numbers import number, percent
 from sfumato.report.table_scenes import column_counts, column_picture
-from sfumato.studio.inputs.form_fields import Choice, TextLine, Whole
-from sfumato.studio.pages import page, reading
+from sfumato.studio.frame.pages import page, reading
+from sfumato.studio.frame.shared_state import Studio
+from sfumato.studio.inputs.form_fields import Choice, TextLine, Whole, whole_in
 from sfumato.studio.replies import (
     LEVEL,
     SHARE,
@@ -35,11 +38,11 @@ from sfumato.studio.replies import (
     interval_names,
     level_in,
 )
-from sfumato.studio.shared_state import Studio
 from sfumato.tables.columns import Category, Flag
 
-FIRST = "rows"  # the question that is answered before any is asked
-MOST_ROWS, _SHOWN, _WIDE, _MOST_COLUMNS, _MOST_SHARES = 200, 20, 24, 200, 40
+FIRST = "columns"  # the question that is answered before any is asked
+MOST_ROWS, _SHOWN, _WIDE, _MOST_COLUMNS, _MOST_SHARES = 200, 20, 24, 3000, 40
+_ON_A_PAGE, _AT_A_GLANCE = 24, 8  # pictures of columns
 _HOW = "such as age > 40 and sex = 'Female'; columns and values are those of the schema"
 
 
@@ -55,8 +58,11 @@ def questions(release: TableRelease) -> list[Question]:
     asked = TextLine("query", "Question about one record", _example(release), _HOW)
     column = Choice("column", "Column", titles[0], "", titles)
     chance = "For which share of all records it holds, by the model."
+    first = Whole("first", "From column", "1", low=1, high=len(titles))
+    glance = "The columns of the synthetic rows at a glance."
     return [
-        Question(FIRST, "Synthetic rows", "The first rows of the release. No row is a person.", (rows,), _rows),
+        Question(FIRST, "Every column", glance, (first,), _columns),
+        Question("rows", "Synthetic rows", "The first rows of the release. No row is a person.", (rows,), _rows),
         Question("probability", "Probability", chance, (asked,), _chance),
         Question("count", "Count", "How many records it holds for, from noisy counts.", (asked, LEVEL), _count),
         Question("column", "Column", "One column of the synthetic rows, beside its noisy counts.", (column,), _column),
@@ -101,6 +107,15 @@ def _count(release: TableRelease, values: Values) -> Reply:
     return Reply(told, ("", *interval_names(values)), (row,), found)
 
 
+def _columns(release: TableRelease, values: Values) -> Reply:
+    of = len(partition_of(release).variables)
+    places = range(values["first"] - 1, min(values["first"] - 1 + _AT_A_GLANCE, of))
+    pictures = [column_picture(release, place) for place in places]
+    shown = [tag("figure", tag("h3", p.title), p.drawn(f"glance{i}")) for i, p in enumerate(pictures)]
+    told = f"Columns {places.start + 1:,} to {places.stop:,} of {of:,}, in {release.rows:,} synthetic rows."
+    return Reply(told, note="Pictures of rows have no error bars.", picture=tag("div", *shown, class_="panels"))
+
+
 def _column(release: TableRelease, values: Values) -> Reply:
     place = [title(variable) for variable in partition_of(release).variables].index(values["column"])
     picture = column_picture(release, place)
@@ -119,13 +134,20 @@ def beside(studio: Studio, request: Request) -> Response:
     """The real table of the data folder beside the synthetic one, column by column. NOT PRIVATE; stored nowhere."""
     name, data = request.path_params["name"], request.query_params.get("data", "")
     release = table_release(load(studio.folder.release(name)))
-    figures = _figures(release, studio, data)
-    facts = {"name": name, "data": data, "warning": NOT_PRIVATE, "figures": figures}
+    columns = _compared(release, studio, data)
+    wanted = request.query_params.get("column", "").strip()
+    found = [column for column in columns if wanted.casefold() in column.name.casefold()]
+    last = max(1, -(-len(found) // _ON_A_PAGE))
+    turn = min(max(1, whole_in(dict(request.query_params), "page", 1) or 1), last)
+    shown = found[(turn - 1) * _ON_A_PAGE : turn * _ON_A_PAGE]
+    figures = [column_figure(column, f"column{i}") for i, column in enumerate(shown)]
+    facts: dict[str, Any] = {"name": name, "data": data, "warning": NOT_PRIVATE, "figures": figures}
+    facts |= {"column": wanted, "turn": turn, "last": last, "found": len(found), "of": len(columns)}
     return page(studio, "beside.html", here="explore", **facts)
 
 
-def _figures(release: TableRelease, studio: Studio, data: str) -> list[object]:
-    """Pictures of the columns of a real and a synthetic table for the Explore screen; the farthest apart come first."""
+def _compared(release: TableRelease, studio: Studio, data: str) -> list[ComparedColumn]:
+    """The columns of a real and a synthetic table beside each other; the farthest apart come first."""
     partition, synthetic = column_counts(release)
     if len(partition.variables) > _MOST_COLUMNS:
         raise ParameterError(f"more than {_MOST_COLUMNS} columns: use sfumato compare on the command line")
@@ -133,4 +155,4 @@ def _figures(release: TableRelease, studio: Studio, data: str) -> list[object]:
     both = zip(partition.variables, real, synthetic, strict=True)
     columns = [compared_column(v, parts_of(v, MOST_PARTS), one, two) for v, one, two in both]
     columns.sort(key=lambda column: -column.distance)
-    return [column_figure(column, f"column{i}") for i, column in enumerate(columns)]
+    return columns

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.in_notebooks import InNotebooks
 from sfumato.numerics.lattice import Plain, PlainRows
@@ -98,7 +98,7 @@ class Schema(InNotebooks):
             return
         alike = of_one_range(self.data_columns)
         object.__setattr__(self, "scale_stated", alike or self.scale is not None)
-        object.__setattr__(self, "scale", self.scale or ("raw" if alike else "bounds"))
+        object.__setattr__(self, "scale", self.scale or ("raw" if alike else defaults.SCALE))
 
     def _check_columns(self) -> None:
         _refuse_twice([c.name for c in self.columns], "column")

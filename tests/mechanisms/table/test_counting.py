@@ -185,3 +185,11 @@ def test_what_is_summed_travels_to_other_processes():
 
     ours = counting.count(Rows(), partition.sizes, read, [(1, 2)])
     np.testing.assert_array_equal(ours[0], plain(partition.read(people(40)), partition.sizes, [(1, 2)])[0])
+
+
+def test_variables_of_a_single_bin_are_counted_however_many_there_are():
+    sizes = [2, 3] + [1] * 80  # more axes than an array can have
+    codes, cliques = drawn(sizes, 50), pairs(len(sizes))
+    found = counting.split(counting.tables(codes, sizes, cliques), sizes, cliques)
+    for one, other in zip(found, plain(codes, sizes, cliques), strict=True):
+        assert np.array_equal(one, other)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato import untrusted
+from sfumato import defaults, untrusted
 from sfumato.commands.console.options import add_neighbours, finite, tell
 from sfumato.errors import ParameterError, ReleaseError
 
@@ -23,7 +23,7 @@ def add_guarantee_of_questions(parser: Any, epsilon: str, delta: str) -> None:
     """The options for what an answer costs and protects, with the help of the first two."""
     group = parser.add_argument_group("privacy guarantee")
     group.add_argument("--epsilon", type=float, required=True, metavar="EPSILON", help=epsilon)
-    group.add_argument("--delta", type=float, default=0.0, metavar="DELTA", help=delta)
+    group.add_argument("--delta", type=float, default=defaults.DELTA, metavar="DELTA", help=delta)
     group.add_argument(
         "--unit",
         choices=("record", "attribute"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sfumato import untrusted
+from sfumato import defaults, untrusted
 from sfumato.commands.console.colours import painted, refused
 from sfumato.errors import ParameterError
 
@@ -169,7 +169,11 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
 def add_level(parser: argparse.ArgumentParser, which: str = "the interval") -> None:
     """The option for the level of confidence intervals."""
     parser.add_argument(
-        "--level", type=float, default=0.95, metavar="LEVEL", help=f"Confidence level of {which} (default 0.95)."
+        "--level",
+        type=float,
+        default=defaults.LEVEL,
+        metavar="LEVEL",
+        help=f"Confidence level of {which} (default 0.95).",
     )
 
 
@@ -223,7 +227,7 @@ def add_epsilon_delta(parser: Any, delta: str = "default 0") -> None:
     parser.add_argument(
         "--delta",
         type=float,
-        default=0.0,
+        default=defaults.DELTA,
         metavar="DELTA",
         help=f"Probabilities may exceed that factor by at most DELTA ({delta}).",
     )
@@ -231,16 +235,18 @@ def add_epsilon_delta(parser: Any, delta: str = "default 0") -> None:
 
 def add_guarantee(parser: argparse.ArgumentParser) -> Any:
     """The options of a guarantee, as a group. Without --neighbours in it, one record is replaced by another."""
-    parser.set_defaults(neighbours="replace")
+    parser.set_defaults(neighbours=defaults.NEIGHBOURS)
     group = parser.add_argument_group("privacy guarantee")
     add_epsilon_delta(group)
     group.add_argument(
         "--unit",
         choices=("attribute", "record", "edge"),
-        default="record",
+        default=defaults.UNIT,
         help="What is protected: one value of a record (attribute), one record, or one edge (default record).",
     )
-    group.add_argument("--group", type=int, default=1, metavar="N", help="Maximum records per person (default 1).")
+    group.add_argument(
+        "--group", type=int, default=defaults.GROUP, metavar="N", help="Maximum records per person (default 1)."
+    )
     group.add_argument(
         "--change",
         choices=("box", "l1", "l2"),
@@ -257,7 +263,7 @@ def add_guarantee(parser: argparse.ArgumentParser) -> Any:
     return group
 
 
-def add_neighbours(group: Any, default: str | None = "replace", why: str = "default replace") -> None:
+def add_neighbours(group: Any, default: str | None = defaults.NEIGHBOURS, why: str = "default replace") -> None:
     """The option --neighbours: which tables are neighbours."""
     group.add_argument(
         "--neighbours",

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from sfumato import defaults
 from sfumato.commands.console.options import (
     add_guarantee,
     add_spectrum,
@@ -15,12 +16,12 @@ from sfumato.commands.console.options import (
 )
 from sfumato.commands.kinds.terms import (
     BY_DELTA,
+    BY_PREDICTION,
     KindOptions,
     Terms,
     add_anyway,
     add_dimension,
     add_noise,
-    noise_of,
     terms_of,
 )
 from sfumato.errors import ParameterError
@@ -56,7 +57,7 @@ def _add_sketch(parser: argparse.ArgumentParser) -> None:
         help="Projection: identity, gaussian, rademacher, achlioptas, sparse or orthonormal (default sparse, or chosen "
         "by the plan).",
     )
-    add_noise(parser, "(default laplace, or chosen by the plan).")
+    add_noise(parser, BY_PREDICTION)
     parser.add_argument(
         "--sparsity", type=int, metavar="N", help="Nonzero entries per row of a sparse projection (default 1)."
     )
@@ -75,7 +76,7 @@ def _sketch(options: Any) -> Terms:
     sketch = Sketch(
         dimension=options.dimension,
         projection=options.projection,
-        noise=options.noise or "laplace",
+        noise=options.noise,
         sparsity=options.sparsity,
         seed=options.seed,
         publish_projection=not options.keep_projection,
@@ -116,7 +117,7 @@ def _chosen(options: Any) -> Terms:
     sketch = Sketch(
         dimension=1,
         projection=options.projection,
-        noise=options.noise or "laplace",
+        noise=options.noise,
         seed=options.seed,
         publish_projection=not options.keep_projection,
     )
@@ -125,14 +126,11 @@ def _chosen(options: Any) -> Terms:
 
 def _planned(options: Any) -> Terms:
     """The recipe of the sketch that a plan puts first."""
-    from sfumato.mechanisms.sketch import Sketch
-    from sfumato.planning.planner import plan
+    from sfumato.planning.plans import plan_sketch
 
     schema = schema_of(options)
-    made = plan(schema=schema, guarantee=guarantee_of(options), **_wanted(options, schema))
-    made = made.only(lambda o: isinstance(o.mechanism, Sketch) and options.noise in (None, o.noise))
-    sketch = made.best.mechanism
-    assert isinstance(sketch, Sketch)
+    wanted = _wanted(options, schema) | {"noise": options.noise}
+    made, sketch = plan_sketch(schema=schema, guarantee=guarantee_of(options), **wanted)
     sketch = dataclasses.replace(sketch, publish_projection=not options.keep_projection)
     if options.seed is not None:
         sketch = dataclasses.replace(sketch, seed=options.seed)
@@ -142,9 +140,13 @@ def _planned(options: Any) -> Terms:
 def _add_components(parser: argparse.ArgumentParser) -> None:
     add_table(parser)
     add_dimension(parser, "Numbers per record.", required=True)
-    add_noise(parser, "(default laplace).")
+    add_noise(parser, BY_DELTA)
     parser.add_argument(
-        "--split", type=float, default=0.3, metavar="SHARE", help="Share of epsilon for the subspace (default 0.3)."
+        "--split",
+        type=float,
+        default=defaults.SPLIT,
+        metavar="SHARE",
+        help="Share of epsilon for the subspace (default 0.3).",
     )
     parser.add_argument("--keep-projection", action="store_true", help="Do not publish the subspace.")
     add_guarantee(parser)
@@ -155,7 +157,7 @@ def _components(options: Any) -> Terms:
 
     recipe = Components(
         dimension=options.dimension,
-        noise=options.noise or "laplace",
+        noise=options.noise,
         split=options.split,
         publish_projection=not options.keep_projection,
     )
@@ -189,7 +191,7 @@ def _add_distances(parser: argparse.ArgumentParser) -> None:
 def _distances(options: Any) -> Terms:
     from sfumato.mechanisms.distances import NoisyDistances
 
-    return terms_of(options, NoisyDistances(noise=noise_of(options)))
+    return terms_of(options, NoisyDistances(noise=options.noise))
 
 
 SKETCH = KindOptions(

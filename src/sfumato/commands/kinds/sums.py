@@ -1,8 +1,9 @@
 """Kinds of releases made from sums over all records: tables, synthetic rows, covariances."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sfumato import defaults
 from sfumato.commands.console.options import add_guarantee, add_neighbours, add_table, table
 from sfumato.commands.kinds.terms import (
     BY_DELTA,
@@ -11,12 +12,8 @@ from sfumato.commands.kinds.terms import (
     Terms,
     add_dimension,
     add_noise,
-    noise_of,
     terms_of,
 )
-
-if TYPE_CHECKING:
-    from sfumato.mechanisms.covariance import CovarianceNoise
 
 
 def _add_synthetic_table(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +32,7 @@ def _add_synthetic_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         choices=("auto", "pairs", "tree", "copula"),
-        default="auto",
+        default=defaults.METHOD,
         help="Measure pairs of columns, a tree of them, or their correlations (default auto: pairs or tree, by the "
         "number of columns and records).",
     )
@@ -75,7 +72,7 @@ def _add_synthetic(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--centring",
         choices=("best", "private", "public"),
-        default="best",
+        default=defaults.CENTRING,
         help="Centre of the model: a private mean, or the public bounds (default best: private with classes).",
     )
     add_neighbours(add_guarantee(parser))
@@ -88,7 +85,7 @@ def _synthetic(options: Any) -> Terms:
         dimension=options.dimension,
         label=options.label,
         kind=options.label_kind,
-        noise=noise_of(options),
+        noise=options.noise,
         rows=options.rows,
         centring=options.centring,
         expected_rows=options.expected_rows or _public_rows(options),
@@ -109,7 +106,7 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--centred",
         action=argparse.BooleanOptionalAction,
-        default=True,
+        default=defaults.CENTRED,
         help="About the mean, or about the middle of the bounds, which has less noise and no correlations "
         "(default --centred).",
     )
@@ -120,8 +117,7 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
 def _covariance(options: Any) -> Terms:
     from sfumato.mechanisms.covariance import Covariance
 
-    noise: CovarianceNoise = noise_of(options)
-    return terms_of(options, Covariance(noise=noise, centred=options.centred, rows=options.rows))
+    return terms_of(options, Covariance(noise=options.noise, centred=options.centred, rows=options.rows))
 
 
 TABLE = KindOptions(

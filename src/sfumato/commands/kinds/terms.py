@@ -3,8 +3,9 @@
 import argparse
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from sfumato import defaults
 from sfumato.commands.console.options import guarantee_of, schema_of
 from sfumato.errors import ParameterError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 NOISES = ("laplace", "gaussian")
 BY_DELTA = "(default gaussian if delta > 0, else laplace)."
+BY_PREDICTION = "(default: the one that is predicted to deviate less)."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,9 +64,4 @@ def add_dimension(parser: argparse.ArgumentParser, text: str, *, required: bool 
 
 def add_noise(parser: argparse.ArgumentParser, default: str, choices: tuple[str, ...] = NOISES) -> None:
     """The option --noise."""
-    parser.add_argument("--noise", choices=choices, help=f"Noise distribution {default}")
-
-
-def noise_of(options: Any) -> Literal["laplace", "gaussian"]:
-    """The noise of a recipe: the one that the options name, or else the one that the guarantee allows."""
-    return options.noise or ("gaussian" if options.delta > 0 else "laplace")
+    parser.add_argument("--noise", choices=choices, default=defaults.NOISE, help=f"Noise distribution {default}")

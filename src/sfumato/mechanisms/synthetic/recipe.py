@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.estimation import gaussians
 from sfumato.estimation.gaussians import Component, Shrink
@@ -55,6 +55,7 @@ class Synthetic(Recipe):
                    the owner publicly expects, which has no part in anything else.
     label, kind  : a column to predict: a number (``values``), or a class (``classes``) with a Gaussian of its own; left
                    out, classes where the column is a category, an ordinal or a flag.
+    noise        : left out, Gaussian where delta > 0, else Laplace.
     split        : the shares of the budget that mean and second moment get: of epsilon with Laplace noise, of
                    (sensitivity over scale)^2 with Gaussian noise. ``best`` minimises the predicted error
                    (``best_share``); ``paper`` is (0.3, 0.7).
@@ -73,12 +74,12 @@ class Synthetic(Recipe):
     dimension: int | None = None
     label: str | None = None
     kind: Kind | None = None
-    noise: Noise = "laplace"
+    noise: Noise | None = defaults.NOISE
     split: Literal["best", "paper"] | tuple[float, float] = "best"
     counts: Counts = "private"
     rows: int | None = None
     seed: int | None = None
-    centring: Centring | Literal["best"] = "best"
+    centring: Centring | Literal["best"] = defaults.CENTRING
     normalise: Normalise | None = None
     label_weight: float = 1.0
     shrink: Shrink = "spectrum"
@@ -87,7 +88,7 @@ class Synthetic(Recipe):
     def __post_init__(self) -> None:
         given = {"dimension": self.dimension, "rows": self.rows, "expected_rows": self.expected_rows}
         check.whole(1, **{name: value for name, value in given.items() if value is not None})
-        check.one_of(("laplace", "gaussian"), noise=self.noise)
+        check.one_of(("laplace", "gaussian"), noise=self.noise or "gaussian")
         check.one_of(("values", "classes"), kind=self.kind or "values")
         check.one_of(("private", "public"), counts=self.counts)
         check.one_of(("best", "private", "public"), centring=self.centring)
@@ -111,7 +112,7 @@ class Synthetic(Recipe):
     @property
     def order(self) -> Order:
         """The recipe of synthetic rows: the norm that the noise protects against."""
-        return base.order_of(self.noise)
+        return base.order_of(base.settled(self.noise))
 
     @property
     def normalised(self) -> Normalise:
@@ -146,10 +147,12 @@ class Synthetic(Recipe):
 
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
         """Draw the projection and compute what one unit can move, before any data is read."""
-        return replace(self, kind=self.kind or usual_kind(schema, self.label))._settled(schema, guarantee)
+        noise = self.noise or defaults.noise_of_sums(guarantee.delta)
+        kind = self.kind or usual_kind(schema, self.label)
+        return replace(self, noise=noise, kind=kind)._settled(schema, guarantee)
 
     def _settled(self, schema: Schema, guarantee: Guarantee) -> "PreparedSynthetic":
-        """Prepare a recipe that says what its label is predicted as."""
+        """Prepare a recipe that says its noise, and what its label is predicted as."""
         assert self.kind is not None
         _check_possible(self, guarantee)
         labelled = Labelled.of(schema, self.label, self.kind)
@@ -193,7 +196,7 @@ def _check_possible(recipe: Synthetic, guarantee: Guarantee) -> None:
         )
     if guarantee.projection == "fresh":
         raise ParameterError("the guarantee holds for every projection: use projection='fixed'")
-    base.check_noise(guarantee, recipe.noise)
+    base.check_noise(guarantee, base.settled(recipe.noise))
     if recipe.counts == "public" and guarantee.neighbours != "replace":
         raise ParameterError("counts='public' shows how many records there are: use neighbours='replace'")
     if recipe.counts == "public" and (recipe.label is None or recipe.kind != "classes"):

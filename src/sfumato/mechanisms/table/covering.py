@@ -18,6 +18,7 @@ from sfumato.marginals.junction_tree import Clique
 from sfumato.numerics.types import Bools, Floats
 
 _CACHED = 1 << 13  # cells of a set that took further variables, at most
+_MOST_AXES = 24  # of one table: variables of a single bin take no cells, but arrays have few axes
 _SUMMED = 1 << 16  # cells of a table that others are taken from, at most
 
 
@@ -85,7 +86,7 @@ class _Left:
             gains[members] = 0
             fits = np.where(self.sizes * cells <= _CACHED, gains, 0)
             most = fits.max()
-            if most == 0:
+            if most == 0 or len(members) >= _MOST_AXES:
                 return tuple(sorted(members))
             new = int(np.where(fits == most, self.sizes, 0).argmax())
             for order in self.orders:

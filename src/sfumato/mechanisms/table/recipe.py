@@ -22,7 +22,7 @@ the table can be read to its end, which a CSV row of more than 8 MiB, or of too 
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.marginals.forbidden import StructuralFacts
 from sfumato.marginals.partition import Partition
@@ -65,8 +65,8 @@ class Table(Recipe):
     label: str | None = None
     rows: int | None = None
     _: KW_ONLY
-    method: Method = "auto"
-    noise: Noise | None = None
+    method: Method = defaults.METHOD
+    noise: Noise | None = defaults.NOISE
     rounds: int = 4
     label_share: float = LABEL_SHARE
     forbid: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Table(Recipe):
             raise ParameterError(
                 "a table of counts protects whole records, which may change to any other: use unit='record'"
             )
-        noise: Noise = self.noise or ("gaussian" if guarantee.delta > 0 else "laplace")
+        noise: Noise = self.noise or defaults.noise_of_sums(guarantee.delta)
         base.check_noise(guarantee, noise)
         if self.label is not None:
             check.one_of([column.name for column in schema.data_columns], label=self.label)

@@ -20,7 +20,8 @@ function show(facts) {
   byId("again").classList.toggle("hidden", !over);
   byId("result").classList.toggle("hidden", facts.state !== "done");
   job.dataset.state = facts.state;
-  if (facts.state === "done") byId("result").focus();
+  if (facts.state === "done" && "follow" in job.dataset) location.assign(byId("result").href);
+  else if (facts.state === "done") byId("result").focus();
 }
 
 async function follow() {

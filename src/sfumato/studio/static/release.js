@@ -1,14 +1,32 @@
-// Shows the fields that the chosen mechanism has.
+// Shows the fields that the chosen mechanism has, and follows the chosen table: its columns, a free name, who pays.
 "use strict";
 
 const order = document.getElementById("order");
+const field = order.elements;
+let named = field.name.value; // as long as nobody typed another one, the name follows the table
 
 function fit() {
-  const chosen = order.elements.mechanism.value;
-  for (const field of order.querySelectorAll("[data-for]")) {
-    field.classList.toggle("hidden", !field.dataset.for.split(";").includes(chosen));
+  const chosen = field.mechanism.value;
+  for (const part of order.querySelectorAll("[data-for]")) {
+    part.classList.toggle("hidden", !part.dataset.for.split(";").includes(chosen));
   }
+  const graph = order.getAttribute("data-graphs").split(";").includes(chosen);
+  if (graph !== (field.unit.value === "edge")) field.unit.value = graph ? "edge" : "record";
 }
 
-order.elements.mechanism.addEventListener("change", fit);
+async function follow() {
+  const asked = field.data.value;
+  const query = new URLSearchParams({ data: asked, mechanism: field.mechanism.value });
+  const response = await fetch("/release/table?" + query);
+  if (!response.ok || asked !== field.data.value) return;
+  const told = await response.json();
+  const before = field.label.value;
+  field.label.replaceChildren(new Option("none", ""), ...told.labels.map((name) => new Option(name, name)));
+  field.label.value = told.labels.includes(before) ? before : "";
+  if (field.name.value === named) field.name.value = named = told.name;
+  if (field.dataset && told.payer) field.dataset.value = told.payer;
+}
+
+field.mechanism.addEventListener("change", () => { fit(); follow().catch(() => {}); });
+field.data.addEventListener("change", () => { follow().catch(() => {}); });
 fit();

@@ -30,6 +30,7 @@ from sfumato.numerics.types import Floats
 from sfumato.pipeline.release import release_to
 from sfumato.privacy.composition import Charge
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.studio.inputs.page_words import said
 from sfumato.tables.blocks import Blocks, Progress, Rows, ignore
 from sfumato.tables.schema import Schema
 
@@ -280,7 +281,7 @@ class Job:
                 order.carry_out(self._account(), self.tick)
             self.state = "done"
         except SfumatoError as error:
-            self.message = str(error)
+            self.message = said(error)
             self.state = "cancelled" if isinstance(error, CancelledError) else "failed"
         except BaseException as error:  # noqa: BLE001 - the thread ends here, and its text might hold a cell
             accounted = "" if order.account is None else "; the Budget screen says what was spent"

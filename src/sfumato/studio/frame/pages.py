@@ -19,14 +19,25 @@ from sfumato import untrusted
 from sfumato.errors import SfumatoError
 from sfumato.report import svg
 from sfumato.report.numbers import file_size, number, relative
+from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import NotHereError
 from sfumato.studio.inputs.form_fields import Form, fields_in
-from sfumato.studio.shared_state import Studio
+from sfumato.studio.inputs.page_words import said
 
 Reader: TypeAlias = Callable[[Studio, Request], Response]
 Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
 
-SCREENS = (("data", "Data"), ("plan", "Plan"), ("release", "Release"), ("budget", "Budget"), ("explore", "Explore"))
+SCREENS = (
+    *(("data", "Data"), ("plan", "Plan"), ("release", "Release")),
+    *(("explore", "Explore"), ("ask", "Ask"), ("budget", "Budget")),
+)
+STEPS = {  # of the guided way, for a table
+    "describe": ("Describe", "/data/{}"),
+    "plan": ("Plan", "/plan?purpose=table&data={}"),
+    "price": ("Price", "/release?data={}"),
+    "release": ("Release", ""),
+    "look": ("Look", "/look?data={}"),
+}
 _HALF = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")  # surrogates: halves of a letter
 
 
@@ -64,7 +75,13 @@ def _shown(value: object) -> object:
 
 def render(studio: Studio, template: str, **facts: Any) -> str:
     """The text of a page or of a part of one, from its template."""
-    shared = {"screens": SCREENS, "csrf": studio.keys.csrf, "folder": studio.folder.data.name}
+    shared = {
+        "screens": SCREENS,
+        "steps": STEPS,
+        "step": "",
+        "csrf": studio.keys.csrf,
+        "folder": studio.folder.data.name,
+    }
     return environment().get_template(template).render(shared | facts)
 
 
@@ -101,9 +118,9 @@ async def _answer(studio: Studio, work: Callable[[], Response], *, as_json: bool
     try:
         return await run_in_threadpool(work)
     except NotHereError as error:
-        status, text = 404, str(error)
+        status, text = 404, said(error)
     except SfumatoError as error:
-        status, text = 400, str(error)
+        status, text = 400, said(error)
     except OSError as error:
         status, text = 500, f"the file system refused: {error.strerror or type(error).__name__}"
     except Exception as error:  # noqa: BLE001 - its text might hold a cell

@@ -1,6 +1,7 @@
 """What the pages share: the folder, the ledger, the keys and the release that is being made."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,10 +10,11 @@ from pathlib import Path
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
+from sfumato.pipeline.answers import Answer
 from sfumato.privacy.units import Cap
-from sfumato.studio.guard import Keys
+from sfumato.studio.frame.guard import Keys
+from sfumato.studio.frame.jobs import Jobs
 from sfumato.studio.inputs.folder import Folder
-from sfumato.studio.jobs import Jobs
 
 _WAIT = 3  # seconds of a page for other writers to the ledger
 
@@ -50,6 +52,7 @@ class Studio:
     keys: Keys
     jobs: Jobs = field(default_factory=Jobs)
     plans: Turns = field(default_factory=Turns)
+    answers: dict[int, Answer] = field(default_factory=dict)  # to questions, while the studio runs
     seen: threading.Event = field(default_factory=threading.Event)  # set once its ledger was there
 
     def __post_init__(self) -> None:
@@ -84,7 +87,7 @@ class Studio:
     def entered(self, name: str, cap: Cap) -> None:
         """Enter a dataset into the studio's ledger, which is made if there has been none."""
         if self.place is None:
-            raise ParameterError("this studio has no ledger: start it with --ledger")
+            raise ParameterError("this studio was started without a ledger, so there is none to enter it into")
         ledger = self.ledger()
         if ledger is None or not self.seen.is_set():
             ledger = Ledger(self.place, wait=_WAIT)
@@ -100,3 +103,24 @@ class Studio:
         found = ledger.datasets()
         self.seen.set()
         return found
+
+    def table_of(self, release: str) -> str:
+        """The table that a release was made from, as far as the last job or its name says; empty if neither does."""
+        job = self.jobs.job
+        if job is not None and job.order.name == release:
+            return job.order.table
+        stem = release.removesuffix(".release")
+        names = [item.name for item in self.folder.tables() if item.has_schema]
+        near = [name for name in names if re.fullmatch(re.escape(name.partition(".")[0]) + r"(-[0-9]+)?", stem)]
+        return near[0] if near else ""
+
+    def payers(self, table: str) -> list[str]:
+        """The names of the datasets that may pay for a table, the one of its name first.
+
+        None, where the ledger cannot be read: the Budget screen says why.
+        """
+        try:
+            names = [dataset.name for dataset in self.datasets()]
+        except LedgerError:
+            return []
+        return sorted(names, key=lambda name: name != table.partition(".")[0])

@@ -3,7 +3,8 @@
 Plain ASGI, around everything: no request reaches a page before it has passed here.
 
 - ``Host`` must be our own address, so that a name that is made to point at 127.0.0.1 finds nothing (DNS rebinding).
-- The token in the printed address is good once; it is exchanged for a cookie that scripts and other sites cannot send.
+- The token in a printed address is good once; it is exchanged for a cookie that scripts and other sites cannot send.
+  Whoever presses Enter in the terminal gets another address, and the one before it, if unused, is worth nothing.
 - Pages of other sites, or of other ports of this machine, are served nothing; they may lead to the printed address.
 - What changes something is a POST; its ``Origin`` and ``Sec-Fetch-Site`` must be ours, and its form holds a token of
   its own, which ``pages`` checks.
@@ -45,7 +46,7 @@ def _secret() -> str:
 
 @dataclass(slots=True)
 class Keys:
-    """What the owner's browser knows and others do not; the token is gone once it was used."""
+    """What the owner's browser knows and others do not; a token is gone once it was used, or another was asked for."""
 
     token: str | None = field(default_factory=_secret)
     session: str = field(default_factory=_secret)
@@ -57,6 +58,14 @@ class Keys:
             return False
         self.token = None
         return True
+
+    def renew(self) -> str:
+        """A new token, good once, in place of the one before; browsers that are known stay known.
+
+        Only the terminal that the studio runs in asks for it: no request can.
+        """
+        self.token = _secret()
+        return self.token
 
 
 def _same(offered: str, wanted: str) -> bool:
@@ -122,9 +131,8 @@ class Guard:
             return _page(
                 403,
                 "This page needs the address with its token.",
-                "The address that the command printed can be opened once. "
-                "To open the studio again, stop it (Ctrl-C), run <code>sfumato studio</code> again "
-                "and open the address it prints.",
+                "An address that <code>sfumato studio</code> printed can be opened once. "
+                "To open the studio again, press Enter in its terminal and open the address it prints.",
             )
         # not a redirect: a browser that came here from another site would not send the cookie along with it
         response = _page(200, "Welcome.", '<a href="/">Open the studio</a>', refresh=True)
