@@ -174,8 +174,8 @@ def add_spectrum(parser: Any) -> None:
         "--spectrum",
         metavar="flat|decaying|FILE",
         help="Public guess of the records, for purposes nearest, clustering and learning: columns that vary "
-        "independently (flat) or together (decaying, the default), or a table of public rows with the same columns. "
-        "Never name private rows: the plan shows what they are like.",
+        "independently (flat) or together (decaying), or a table of public rows with the same columns. Never name "
+        "private rows: the plan shows what they are like (default decaying).",
     )
 
 
