@@ -193,10 +193,10 @@ def add_spectrum(parser: Any) -> None:
     """The option --spectrum: what a plan for similar records assumes of them."""
     parser.add_argument(
         "--spectrum",
-        metavar="flat|decaying|FILE",
+        metavar="GUESS",
         help="Public guess of the records, for purposes nearest, clustering and learning: columns that vary "
-        "independently (flat) or together (decaying, the default), or a table of public rows with the same columns. "
-        "Never name private rows: the plan shows what they are like.",
+        "independently (flat) or together (decaying), or a table of public rows with the same columns. Never name "
+        "private rows: the plan shows what they are like (default decaying).",
     )
 
 

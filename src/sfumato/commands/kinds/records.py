@@ -40,8 +40,8 @@ def _add_sketch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--purpose",
         choices=("distances", "nearest", "clustering", "learning"),
-        help="What the sketch is for (default distances). Without --dimension a plan chooses for it; with one, the "
-        "plan says what to expect.",
+        help="What the sketch is for. Without --dimension a plan chooses for it; with one, the plan says what to "
+        "expect (default distances).",
     )
     add_spectrum(parser)
     add_anyway(parser)
