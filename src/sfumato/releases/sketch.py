@@ -147,20 +147,22 @@ class SketchRelease(NumbersRelease):
     def posterior(self) -> "Posterior":
         """What the release tells about its records given a prior that is learned from it, once; costs no privacy."""
         if "posterior" not in self._stated:
-            from sfumato.releases.posterior import Posterior  # noqa: PLC0415 - much to load where nobody asks for it
+            from sfumato.releases import level_posterior  # noqa: PLC0415 - much to load where nobody asks for it
 
-            self._stated["posterior"] = Posterior(self.array(), self.law, self.schema, self._whole)
+            found = level_posterior.posterior_of(self.array(), self.law, self.schema, whole=self._whole)
+            self._stated["posterior"] = found
         return cast("Posterior", self._stated["posterior"])
 
     def nearest(self, record: Index, k: int = 10, prior: Prior = "learned") -> Nearest:
         """The k records that look nearest to one, with estimates of their squared distances; a row for each of many.
 
         prior : "learned" ranks by posterior means, and its intervals are credible ones (``posterior``). Where no prior
-                can be learned, and with "none", records are ranked by the released numbers, and intervals are
-                confidence intervals that hold for all records to choose from at once.
+                can be learned or noise that was held out says that it ranks worse (``posterior().ranking``), and with
+                "none", records are ranked by the released numbers, and intervals are confidence intervals that hold
+                for all records to choose from at once.
         """
         check.one_of(get_args(Prior), prior=prior)
-        if prior == "learned" and self.posterior().learned:
+        if prior == "learned" and self.posterior().ranking == "learned":
             return self.posterior().nearest(record, k)
         return self._nearest_as_released(record, k)
 
