@@ -99,7 +99,7 @@ def _by_rank(bits: NDArray[np.bool_]) -> Similar:
 def census(path: Path) -> Similar:
     """Adult, persons of the training part in their declared ranges; the label is the income."""
     table = adult(path.parent)
-    schema = Schema(tuple(column for column in table.columns if column.name != table.label))
+    schema = Schema(tuple(column for column in table.columns if column.name != table.label), scale="bounds")
     blocks = open_table(table.train, schema).blocks(schema.source_names, 1 << 14)
     weighted = np.concatenate([schema.encode(block) for block in blocks], axis=1).T * schema.encoding.weights
     return Similar(table.train[list(schema.source_names)], schema, weighted, table.train[table.label].to_numpy())

@@ -44,7 +44,7 @@ class Levels:
     def of(cls, schema: Schema, noise: NoiseLaw) -> "Levels | None":
         """Of a table whose encoded columns are 0/1 or of few levels for the most part; None for others."""
         encoding, few = schema.encoding, 0
-        parts: list[_Part] = []
+        parts: list[_LevelGroup] = []
         if schema.norm is not None or any(isinstance(c, Vector) or _beside(c) for c in schema.data_columns):
             return None
         for column in schema.data_columns:
@@ -117,7 +117,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _LevelGroup:
     """Levels of one group; ``cells`` is their width, 0 where they are exact values."""
 
     columns: Integers
@@ -138,24 +138,24 @@ def _log_density(apart: Floats, noise: NoiseLaw) -> Floats:
     return np.asarray(-np.abs(apart) * np.sqrt(2) / noise.scale)
 
 
-def _parts(column: DataColumn, start: int, weights: Floats, noise: NoiseLaw) -> Iterator[_Part]:
+def _parts(column: DataColumn, start: int, weights: Floats, noise: NoiseLaw) -> Iterator[_LevelGroup]:
     if isinstance(column, Category):
         none = column.missing is None  # then a cell that is not listed has no value
         columns = np.arange(start, start + column.width)
-        yield _Part(np.append(columns, columns[:none]), np.append(weights, [0.0] * none), column.width)
+        yield _LevelGroup(np.append(columns, columns[:none]), np.append(weights, [0.0] * none), column.width)
     elif isinstance(column, Set):
-        yield from (_Part(np.full(2, start + j), np.array([0.0, w]), 1) for j, w in enumerate(weights))
+        yield from (_LevelGroup(np.full(2, start + j), np.array([0.0, w]), 1) for j, w in enumerate(weights))
     else:
         yield _number(column, start, float(weights[0]), noise)
 
 
-def _number(column: DataColumn, place: int, weight: float, noise: NoiseLaw) -> _Part:
+def _number(column: DataColumn, place: int, weight: float, noise: NoiseLaw) -> _LevelGroup:
     low, high = bounds_of(column)
     exact = isinstance(column, Flag | Ordinal | Integer) and high - low < _FEW
     if exact:
         values = np.asarray(weight * (low + np.arange(int(high - low) + 1)), np.float64)
-        return _Part(np.full(len(values), place), values, 1, binary=isinstance(column, Flag))
+        return _LevelGroup(np.full(len(values), place), values, 1, binary=isinstance(column, Flag))
     cells = int(np.clip(np.ceil(weight * (high - low) / (_FINE * noise.scale)), 2, _FEW))
     width = weight * (high - low) / cells
     values = np.asarray(weight * low + width * (np.arange(cells) + 0.5), np.float64)
-    return _Part(np.full(cells, place), values, 1, width, binary=False)
+    return _LevelGroup(np.full(cells, place), values, 1, width, binary=False)
