@@ -39,9 +39,9 @@ class LevelLaw(DistanceLaw):
 
     def bounds(self, tail: float) -> Ends:
         """Ends of the interval that leaves out ``tail`` on each side."""
-        low, high = self.ends(tail, -float(scipy.special.ndtri(tail)))
         if not self.unit:
-            return low, high
+            return DistanceLaw.bounds(self, tail)
+        low, high = self.ends(tail, -float(scipy.special.ndtri(tail)))
         return self.unit * np.floor(low / self.unit + 0.5), self.unit * np.ceil(high / self.unit - 0.5)
 
 
