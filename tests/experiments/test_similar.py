@@ -63,15 +63,21 @@ def test_every_reader_gives_records_between_0_and_1(name, tmp_path):
 
 def test_a_table_has_both_lines_for_every_epsilon(monkeypatch, tmp_path):
     monkeypatch.setattr(similar, "EPSILONS", (4.0,))
+    monkeypatch.setattr(similar, "MOVED", (8.0,))
     monkeypatch.setattr(similar, "COUNTED", (3, 3))
     (tmp_path / "x.parquet").write_bytes(b"")
     setting = Setting("similar-x", tmp_path, tmp_path, quick=True)
     text, table = similar.compared(setting, "x.parquet", lambda _: Similar.of(*grouped()))
     assert "300 records of 20 numbers, 100 queries" in text
     assert isinstance(table, Table)
-    plain, learned = table.rows
-    assert (plain[1], learned[1]) == ("confidence", "credible")
-    assert learned[3].value > plain[3].value  # the same group, more often
-    assert learned[4].value > 0.9
-    assert plain[-2:] == [None, None]
+    assert [row[:3] for row in table.rows] == [
+        ["value", 4.0, "confidence"],
+        ["value", 4.0, "credible"],
+        ["l2 move", 8.0, "confidence"],
+        ["l2 move", 8.0, "credible"],
+    ]
+    for plain, learned in (table.rows[:2], table.rows[2:]):
+        assert learned[4].value > plain[4].value  # the same group, more often
+        assert learned[5].value > 0.9
+        assert plain[-2:] == [None, None]
     assert not list(similar.compared(Setting("similar-x", tmp_path), "x.parquet", lambda _: None))

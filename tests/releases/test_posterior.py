@@ -1,15 +1,18 @@
 """The posterior of a sketch in the analyst's hands: nearest records, credible intervals, answers and fallbacks."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.posterior.held_out import HeldOut
+from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.posterior import Posterior
+from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
 
 WIDTH, GROUPS = 40, 5
@@ -136,6 +139,82 @@ def test_groups_labels_and_rows_come_out_of_the_noise(grouped):
     assert isinstance(posterior.regress(1, public, data[public, 0]), float)
     own = posterior.classify(public[:20], public, np.arange(200), k=1)
     assert (own != np.arange(20)).all()  # a record is not its own neighbour
+
+
+# ---- flags and categories -------------------------------------------------------------------------------------------
+
+
+def visitors(count=800, seed=3):
+    """Flags of visitors in a few groups, of whom many saw the same."""
+    rng = np.random.default_rng(seed)
+    chances = np.where(rng.random((4, 12)) < 0.2, 0.9, 0.03)
+    return rng.random((count, 12)) < chances[rng.integers(4, size=count)]
+
+
+def flagged(rows, guarantee=ATTRIBUTE, noise="laplace"):
+    schema = Schema(tuple(Flag(f"c{j}") for j in range(rows.shape[1])))
+    table = pd.DataFrame(rows, columns=list(schema.source_names))
+    sketch = Sketch(noise=noise, seed=1)
+    return release(table, schema=schema, mechanism=sketch, guarantee=guarantee, secret=Secret.for_testing(2))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "noise"),
+    [(ATTRIBUTE, "laplace"), (Guarantee(epsilon=8.0, delta=1e-6, change=Change.l2(1.0)), "gaussian")],
+    ids=["value", "l2 move"],
+)
+def test_flags_have_a_prior_of_levels_that_counts_ties(guarantee, noise):
+    bits = visitors()
+    data, sketch = bits.astype(float), flagged(bits, guarantee, noise)
+    queries = np.arange(200)
+    assert sketch.posterior().ranking == "learned"
+    assert "levels" in repr(sketch.posterior())
+    true = np.sum((data[queries][:, None] - data) ** 2, axis=2)
+    true[queries, queries] = np.inf
+    worst = np.sort(true, axis=1)[:, 9:10]
+    found, plain = (sketch.nearest(queries, 10, prior=prior) for prior in ("learned", "none"))
+    recall = [np.mean(np.take_along_axis(true, part.indices, 1) <= worst) for part in (found, plain)]
+    assert recall[0] > 1.1 * recall[1]
+    assert not (found.indices == queries[:, None]).any()
+    low, high = found.distances.interval(0.95)
+    inside = np.take_along_axis(true, found.indices, 1)
+    assert np.mean((low <= inside) & (inside <= high)) > 0.93
+    assert np.allclose(low, np.rint(low))
+    assert np.allclose(high, np.rint(high))
+    assert (found.distances.value >= 0).all()
+    some = sketch.nearest(queries[:40], 10).expected.among_k.mean()
+    assert some == pytest.approx(10 * np.mean((np.take_along_axis(true, found.indices, 1) <= worst)[:40]), abs=2.5)
+
+
+def test_pairs_and_rows_of_flags_are_near_the_truth():
+    bits = visitors()
+    data, sketch = bits.astype(float), flagged(bits)
+    posterior, first, second = sketch.posterior(), np.arange(100), np.arange(100, 200)
+    assert np.mean((posterior.denoised() - data) ** 2) < 0.3 * np.mean((sketch.array() - data) ** 2)
+    truths = {"distances": truly(data, first, second), "inner_product": np.sum(data[first] * data[second], axis=1)}
+    for name, true in truths.items():
+        found, raw = getattr(posterior, name)(first, second), getattr(sketch, name)(first, second)
+        assert np.mean((found.value - true) ** 2) < np.mean((raw.value - true) ** 2), name
+        low, high = found.interval(0.95)
+        assert np.mean((low - 1e-9 <= true) & (true <= high + 1e-9)) > 0.9, name
+    assert posterior.distance(3, 3).interval() == (0.0, 0.0)
+    assert sketch.nearest(0, len(data) - 1).indices.shape == (len(data) - 1,)
+    assert posterior.cluster(4).labels.shape == (len(data),)
+
+
+def test_constant_flags_and_few_records_are_ranked_as_released():
+    few = flagged(visitors(20))
+    assert few.posterior().ranking == "released"
+    assert few.nearest(0, 3).distances.kind == "confidence"
+
+
+def test_the_released_numbers_rank_where_held_out_noise_says_so(grouped, monkeypatch):
+    data = grouped[0]
+    sketch = made(data)
+    monkeypatch.setattr(HeldOut, "released_ranks_better", lambda _: True)
+    assert sketch.posterior().ranking == "released"
+    same(sketch.nearest(0, 5), sketch.nearest(0, 5, prior="none"))
+    assert sketch.posterior().nearest(0, 5).distances.kind == "credible"  # still there for whoever asks
 
 
 # ---- where no prior is learned --------------------------------------------------------------------------------------

@@ -299,6 +299,8 @@ def _nearest(options: Any) -> None:
     if found.expected is not None:
         said["expected"] = _expected(found.expected)
         lines.append(_expectation(said["expected"], options.k))
+    elif options.prior == "learned":
+        lines.append("Ranked by the released numbers: no prior could be learned from them that ranks better.")
     lines += [f"Unit: {squared.unit}.", f"Error sources: {squared.covers}."]
     tell(options, {"nearest": facts} | said, "\n".join(lines))
 

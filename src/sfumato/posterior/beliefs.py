@@ -1,6 +1,6 @@
 """What is believed of each record given its released row: a mean and a covariance in the directions that stand out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -94,13 +94,17 @@ class Beliefs:
         one, two = (np.where(self.odd[records], rest.blur, rest.variance) for records in (first, second))
         return LengthCumulants.gamma(self.squares[first] + self.squares[second], one + two + 4 * spectrum.spread)
 
-    def draws(self, records: Integers, shares: Floats, rng: np.random.Generator) -> Floats:
-        """One draw of each of these records, whose components have these shares, in the directions that stand out."""
-        mixture, chosen = self.prior.mixture, _chosen(shares, rng)
+    def sampler(self, records: Integers) -> Callable[[np.random.Generator], Floats]:
+        """Draws of these records in the directions that stand out."""
+        shares = self.shares(records)
+        return lambda rng: self._drawn(records, shares, rng)
+
+    def _drawn(self, records: Integers, shares: Floats, rng: np.random.Generator) -> Floats:
+        mixture, components = self.prior.mixture, chosen(shares, rng)
         drawn, m = rng.standard_normal((len(records), self.means.shape[1])), mixture.leading
-        drawn[:, m:] *= np.sqrt(self._beyond[chosen])
+        drawn[:, m:] *= np.sqrt(self._beyond[components])
         for c, root in enumerate(self._roots):
-            here = chosen == c
+            here = components == c
             drawn[here, :m] = drawn[here, :m] @ root.T
             drawn[here] += mixture.given(self.coordinates[records[here]], c, self._gains[c], self.prior.spectrum.noise)
         odd = self.odd[records]
@@ -115,6 +119,6 @@ class Beliefs:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
-def _chosen(shares: Floats, rng: np.random.Generator) -> Integers:
+def chosen(shares: Floats, rng: np.random.Generator) -> Integers:
     """A component for each row, by its probabilities."""
     return np.asarray(np.argmax(np.cumsum(shares, axis=1) >= rng.random((len(shares), 1)) * (1 - 1e-12), axis=1))

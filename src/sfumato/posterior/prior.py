@@ -62,10 +62,10 @@ def learn(rows: Floats, noise: NoiseLaw) -> tuple[LearnedPrior, Floats]:
     fitted = mixture.fit(coordinates, found.variances, found.noise)
     stride = max(len(table) // _SAMPLE, 1)
     shares = fitted.responsibilities(coordinates[::stride], found.noise)
-    return LearnedPrior(found, fitted, _rest(table[::stride], shares, found, noise)), coordinates
+    return LearnedPrior(found, fitted, rest_of(table[::stride], shares, found, noise)), coordinates
 
 
-def _rest(rows: Floats, shares: Floats, found: Spectrum, noise: NoiseLaw) -> Rest:
+def rest_of(rows: Floats, shares: Floats, found: Spectrum, noise: NoiseLaw) -> Rest:
     """The rest of records: squared lengths across the basis, the noise taken off."""
     lengths = found.across(rows)
     weights, whole = shares.sum(axis=0), found.rest * found.tail

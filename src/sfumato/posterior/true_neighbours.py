@@ -1,28 +1,42 @@
 """How many of the records that are shown as nearest are expected to be among the truly nearest.
 
-Records are drawn from their posterior, the shown ones and those that could take their places, and ranked. Draws are
-deterministic. The far ones are a sample that stands for all of them, so the cost does not grow with the number of
-records.
+Records are drawn from their posterior, the shown ones and those that could take their places, and ranked. One that is
+as far as the k-th counts as found, so where records tie, more can be found than k. Draws are deterministic. The far
+ones are a sample that stands for all of them, so the cost does not grow with the number of records.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from sfumato.estimation import neighbours
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats, Integers
-from sfumato.posterior.beliefs import Beliefs
 from sfumato.posterior.lengths import LengthCumulants
 
 Spread: TypeAlias = Callable[[Floats, LengthCumulants, np.random.Generator], Floats]
 
+_ALIKE = 1e-9  # share of a squared distance by which ties may differ in rounding
 TIMES = (1, 2, 10)  # of the number shown: among how many of the truly nearest
 _NEAR, _FAR = 500, 1_500  # candidates at least that are looked at one by one, and those that stand for all others
 _DRAWS, _FEWEST_DRAWS = 40, 6
 _WORK = 1 << 27  # numbers drawn at most, about
+
+
+class Believed(Protocol):
+    """What is asked of beliefs: means to search, draws of records, and what these leave out of squared distances."""
+
+    @property
+    def means(self) -> Floats:
+        """Posterior means of records."""
+
+    def sampler(self, records: Integers) -> Callable[[np.random.Generator], Floats]:
+        """Draws of records, in the directions of the means."""
+
+    def rest(self, first: Integers, second: Integers) -> LengthCumulants:
+        """What other directions add to squared distances, pairwise in step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +48,11 @@ class ExpectedHits:
     among_10k: Floats
 
 
-def expected_hits(beliefs: Beliefs, queries: Integers, shown: Integers, spread: Spread) -> ExpectedHits:
-    """For each query, with the indices shown; ``spread`` draws squared distances, given those within the basis."""
+def expected_hits(beliefs: Believed, queries: Integers, shown: Integers, spread: Spread) -> ExpectedHits:
+    """For each query, with the indices shown.
+
+    ``spread`` turns draws of squared distances within the basis, (draws, records), into such of whole distances.
+    """
     count, k = len(beliefs.means), shown.shape[1]
     near = min(max(_NEAR, 20 * k), count - 1)
     work = len(queries) * min(count, near + _FAR) * beliefs.means.shape[1]
@@ -49,7 +66,7 @@ def expected_hits(beliefs: Beliefs, queries: Integers, shown: Integers, spread: 
 
 
 def _one(
-    beliefs: Beliefs,
+    beliefs: Believed,
     query: int,
     given: tuple[Integers, Integers],
     spread: Spread,
@@ -63,16 +80,18 @@ def _one(
     weights = np.ones(len(shown) + len(near) + len(others))
     weights[len(shown) + len(near) :] = left / max(len(others), 1)
     records = np.concatenate([[query], shown, near, others])
-    shares, hits = beliefs.shares(records), np.zeros(len(TIMES))
-    rest = beliefs.rest(np.full(len(weights), query), records[1:])
-    for _ in range(draws):
-        drawn = beliefs.draws(records, shares, rng)
-        squared = spread(np.sum((drawn[1:] - drawn[0]) ** 2, axis=1), rest, rng)
-        order = np.argsort(squared, kind="stable")
-        closer = np.empty(len(order))
-        closer[order] = np.cumsum(weights[order]) - weights[order]
-        hits += [np.sum(closer[: len(shown)] < times * len(shown)) for times in TIMES]
-    return hits / draws
+    draw, rest = beliefs.sampler(records), beliefs.rest(np.full(len(weights), query), records[1:])
+    drawn = (draw(rng) for _ in range(draws))
+    squared = np.array([np.sum((rows[1:] - rows[0]) ** 2, axis=1) for rows in drawn])
+    counts = [_closer(distances, weights, len(shown)) for distances in spread(squared, rest, rng)]
+    return np.array([np.mean([np.sum(closer < times * len(shown)) for closer in counts]) for times in TIMES])
+
+
+def _closer(squared: Floats, weights: Floats, some: int) -> Floats:
+    """How many records are closer than each of the first few; those that tie with one are not."""
+    order = np.argsort(squared)
+    before = np.concatenate([[0.0], np.cumsum(weights[order])])
+    return np.asarray(before[np.searchsorted(squared[order], (1 - _ALIKE) * squared[:some])])
 
 
 def _others(count: int, taken: Integers, rng: np.random.Generator) -> Integers:

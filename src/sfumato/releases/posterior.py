@@ -3,7 +3,8 @@
 A prior of the records is learned from the release, by post-processing, so it costs no privacy. Under the prior,
 intervals hold for whichever pairs the analyst selects by looking at the release: the posterior is given all of it. They
 are credible intervals, as right as the prior is; ``Estimate.kind`` says so. The prior is tested on noise that is held
-out, and intervals are widened where it is too sure of itself (``posterior.held_out``).
+out, and intervals are corrected by what this shows (``posterior.held_out``). Tables of flags and categories have a
+posterior of their own (``releases.level_posterior``).
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -23,11 +24,11 @@ from sfumato.estimation.neighbours import Clusters
 from sfumato.intervals.estimate import Estimate, Quantity, plain
 from sfumato.intervals.moments import SketchLaw
 from sfumato.numerics.types import Floats, Integers
-from sfumato.posterior import held_out, prior, true_neighbours
+from sfumato.posterior import prior, true_neighbours
 from sfumato.posterior.beliefs import Beliefs
-from sfumato.posterior.held_out import Correction
+from sfumato.posterior.held_out import Correction, HeldOut
 from sfumato.posterior.lengths import DistanceLaw, LengthCumulants, Stretch
-from sfumato.posterior.stored import StoredPrior
+from sfumato.posterior.stored import Ranking, StoredLevels, StoredPrior
 from sfumato.posterior.true_neighbours import ExpectedHits
 from sfumato.releases.release import Index, Nearest, positions
 from sfumato.tables.schema import Schema
@@ -79,12 +80,30 @@ class Posterior:
         return found.rank > 0 and apart <= quantities.squared_distance(self.schema).high
 
     @cached_property
+    def _held_out(self) -> HeldOut | None:
+        self._check_learned()
+        return HeldOut.of(self.rows, self.law.noise)
+
+    @cached_property
     def correction(self) -> Correction:
         """How far the prior is wrong about pairs that look near, by noise that was held out; computed once."""
-        self._check_learned()
         if self.stored is not None:
+            self._check_learned()
             return self.stored.correction
-        return held_out.correction(self.rows, self.law.noise)
+        return Correction() if self._held_out is None else self._held_out.correction()
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """What ``release.nearest`` ranks by: "released" where noise that was held out says that the prior ranks worse.
+
+        Computed once; without a learned prior the released numbers are all there is.
+        """
+        if not self.learned:
+            return "released"
+        if self.stored is not None:
+            return self.stored.ranking
+        worse = self._held_out is not None and self._held_out.released_ranks_better()
+        return "released" if worse else "learned"
 
     @cached_property
     def _stretch(self) -> Stretch | None:
@@ -104,7 +123,11 @@ class Posterior:
         """
         if not self.digest:
             raise ParameterError("a posterior is kept for a release folder: save the release, load it and ask that one")
-        StoredPrior(self._check_learned().beliefs.prior, self.correction).write(Path(path), self.digest)
+        self._kept().write(Path(path), self.digest)
+
+    def _kept(self) -> StoredPrior | StoredLevels:
+        """What ``save`` keeps."""
+        return StoredPrior(self._check_learned().beliefs.prior, self.correction, self.ranking)
 
     # ---- records ----------------------------------------------------------------------------------------------------
 
@@ -148,8 +171,7 @@ class Posterior:
     def _lengths(self, first: Integers, second: Integers) -> LengthCumulants:
         """Squared distances of images, corrected; 0 between a record and itself."""
         beliefs, found = self._check_learned().beliefs, self.correction
-        within = beliefs.lengths(first, second).scaled(found.within, found.deviation)
-        sums = within + beliefs.rest(first, second).scaled(found.across)
+        sums = found.corrected(beliefs.lengths(first, second), beliefs.rest(first, second))
         apart = np.where(first == second, 0.0, 1.0)
         return LengthCumulants(apart * sums.mean, apart * sums.variance, apart * sums.third)
 
@@ -182,7 +204,7 @@ class Posterior:
         variance += np.einsum("nij,nji->n", spreads[0][0], spreads[1][0]) + np.sum(
             spreads[0][1] * spreads[1][1], axis=1
         )
-        variance = variance * self.correction.deviation**2 + self.law.geometry.inner_variance(lengths, 1.0, value)
+        variance = variance * self.correction.deviation[-1] ** 2 + self.law.geometry.inner_variance(lengths, 1.0, value)
         return value, np.sqrt(variance), np.sqrt(lengths)
 
     # ---- neighbours -------------------------------------------------------------------------------------------------
@@ -193,25 +215,31 @@ class Posterior:
         ``expected`` of the answer is how many of them are expected among the truly nearest.
         """
         rows = positions(record, len(self.rows))
-        found = neighbours.nearest(self.means(), rows, k, self.law.noise).indices
+        found = self._ranked(rows, k)
         shown = found if np.ndim(record) else found[0]
         distances = self._distances(np.repeat(rows, k), found.ravel(), shown.shape)
         return Nearest(shown, distances, lambda: self._expected(rows, found))
+
+    def _ranked(self, rows: Integers, k: int) -> Integers:
+        """The k nearest of each record, by posterior means."""
+        return neighbours.nearest(self.means(), rows, k, self.law.noise).indices
 
     def _expected(self, rows: Integers, shown: Integers) -> ExpectedHits:
         return true_neighbours.expected_hits(self.beliefs, rows, shown, self._drawn)
 
     def _drawn(self, squared: Floats, rest: LengthCumulants, rng: np.random.Generator) -> Floats:
         """Draws of squared distances, given draws of their part along the basis, and the law of the rest."""
-        found, tiny = self.correction, np.finfo(float).tiny
+        tiny = np.finfo(float).tiny
         shape = np.maximum(rest.mean, tiny) ** 2 / np.maximum(rest.variance, tiny)
-        total = found.within * squared + found.across * rest.mean * rng.gamma(shape) / np.maximum(shape, tiny)
+        within, across = self.correction.means(squared.mean(axis=0), rest.mean)
+        drawn = rng.gamma(np.broadcast_to(shape, squared.shape)) / np.maximum(shape, tiny)
+        total = within * squared + across * rest.mean * drawn
         stretch = self._stretch
         if stretch is None:
             return np.asarray(total)
-        exact = LengthCumulants(total, np.zeros(len(total)), np.zeros(len(total)))
+        exact = LengthCumulants(total, np.zeros(total.shape), np.zeros(total.shape))
         middle, spread = stretch.logarithms(exact)
-        return np.asarray(np.exp(middle + np.sqrt(spread) * rng.standard_normal(len(total))))
+        return np.asarray(np.exp(middle + np.sqrt(spread) * rng.standard_normal(total.shape)))
 
     def classify(self, records: Index, labelled: Index, labels: ArrayLike, k: int = 10) -> Any:
         """The most frequent label of the k nearest of records whose labels are public; the nearest decides a tie."""
@@ -238,9 +266,7 @@ class Posterior:
         if k >= len(known):
             raise check.fail("k", k, f"below {len(known)}, the number of labelled records")
         found = neighbours.nearest(self.means()[known], self.means()[asked], k + 1, self.law.noise).indices
-        others = known[found] != asked[:, None]
-        others[others.all(axis=1), -1] = False
-        return np.asarray(found[others].reshape(len(asked), k))
+        return without(found, known[found] == asked[:, None])
 
     def _pair(self, first: Index, second: Index) -> tuple[Integers, Integers]:
         a, b = positions(first, len(self.rows)), positions(second, len(self.rows))
@@ -252,6 +278,13 @@ class Posterior:
         if not self.learned:
             raise ParameterError(f"{NOT_LEARNED}: use the release itself, or prior='none'")
         return self
+
+
+def without(found: Integers, own: NDArray[np.bool_]) -> Integers:
+    """One less of those found for each query: its own record, or else the last."""
+    kept = ~own
+    kept[kept.all(axis=1), -1] = False
+    return np.asarray(found[kept].reshape(len(found), -1))
 
 
 def _estimate(value: Any, error: Any, bounds: Callable[[float], Any], quantity: Quantity) -> Estimate:

@@ -151,25 +151,23 @@ class SketchRelease(NumbersRelease):
         path : a file that ``save`` of a posterior of this release wrote; then nothing is learned again.
         """
         if "posterior" not in self._stated or path is not None:
-            from sfumato.posterior.stored import StoredPrior  # noqa: PLC0415 - much to load where nobody asks for it
-            from sfumato.releases.posterior import Posterior  # noqa: PLC0415
+            from sfumato.releases import level_posterior  # noqa: PLC0415 - much to load where nobody asks for it
 
             digest = self.manifest["digest"] if self.manifest["files"] else ""
-            stored = path and StoredPrior.read(Path(path), digest, self.dimension, self.noise.variance)
-            self._stated["posterior"] = Posterior(
-                self.array(), self.law, self.schema, self._whole, digest, stored or None
-            )
+            told = (self.array(), self.law, self.schema, self._whole, digest)
+            self._stated["posterior"] = level_posterior.posterior_of(*told, None if path is None else Path(path))
         return cast("Posterior", self._stated["posterior"])
 
     def nearest(self, record: Index, k: int = 10, prior: Prior = "learned") -> Nearest:
         """The k records that look nearest to one, with estimates of their squared distances; a row for each of many.
 
         prior : "learned" ranks by posterior means, and its intervals are credible ones (``posterior``). Where no prior
-                can be learned, and with "none", records are ranked by the released numbers, and intervals are
-                confidence intervals that hold for all records to choose from at once.
+                can be learned or noise that was held out says that it ranks worse (``posterior().ranking``), and with
+                "none", records are ranked by the released numbers, and intervals are confidence intervals that hold
+                for all records to choose from at once.
         """
         check.one_of(get_args(Prior), prior=prior)
-        if prior == "learned" and self.posterior().learned:
+        if prior == "learned" and self.posterior().ranking == "learned":
             return self.posterior().nearest(record, k)
         return self._nearest_as_released(record, k)
 
