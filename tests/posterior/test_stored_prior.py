@@ -14,6 +14,7 @@ from sfumato.pipeline.release import release
 from sfumato.posterior import stored
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import load
+from sfumato.tables.columns import Flag
 from sfumato.tables.schema import Schema
 
 WIDTH = 40
@@ -191,3 +192,50 @@ def test_the_command_clusters_posterior_means(kept, capsys):
         found.append(json.loads(capsys.readouterr().out)["labels"])
     assert found[1] == found[2] == load(place / "r").posterior().cluster(2).labels.tolist()
     assert found[0] == load(place / "r").cluster(2).labels.tolist()
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory):
+    """A release of rare flags, whose prior is one of levels, and the file that keeps it."""
+    place, rng = tmp_path_factory.mktemp("flags"), np.random.default_rng(3)
+    data = rng.random((400, 20)) < 0.1
+    schema = Schema([Flag(f"f{i}") for i in range(20)])
+    terms = {"schema": schema, "mechanism": Sketch(), "guarantee": Guarantee(epsilon=4.0, unit="attribute")}
+    release(data.astype(float), **terms).save(place / "r")
+    load(place / "r").posterior().save(place / "r.posterior")
+    return place
+
+
+def test_a_stored_prior_of_levels_gives_the_same_answers(flags, monkeypatch):
+    fresh = load(flags / "r").nearest([3, 4], 5)
+    monkeypatch.setattr("sfumato.posterior.products.fit", None)
+    again = load(flags / "r")
+    again.posterior(flags / "r.posterior")
+    found = again.nearest([3, 4], 5)
+    assert np.array_equal(found.indices, fresh.indices)
+    assert all(map(np.array_equal, found.distances.interval(), fresh.distances.interval()))
+    assert np.array_equal(found.expected.among_k, fresh.expected.among_k)
+
+
+@pytest.mark.parametrize("name", ["products.shares", "products.chances", "gain", "error"])
+def test_a_prior_of_levels_that_strangers_changed_is_refused(flags, tmp_path, name):
+    whole = json.loads((flags / "r.posterior").read_text())
+    forged = [{k: v for k, v in whole.items() if k != name}, whole | {name: "x"}]
+    if name.startswith("products"):
+        numbers = np.frombuffer(base64.b64decode(whole[name]["float64"])).copy()
+        numbers[0] *= 1.5
+        wrong = {"shape": whole[name]["shape"], "float64": base64.b64encode(numbers.tobytes()).decode()}
+        forged += [whole | {name: wrong}, whole | {name: wrong | {"shape": [1, 1]}}]
+    for place, text in enumerate(forged):
+        path = tmp_path / str(place)
+        path.write_text(json.dumps(text))
+        with pytest.raises(ReleaseError, match="does not hold a prior"):
+            load(flags / "r").posterior(path)
+
+
+def test_a_prior_of_levels_does_not_serve_where_directions_are_learned(flags, kept, tmp_path):
+    place, _ = kept
+    whole = json.loads((flags / "r.posterior").read_text())
+    (tmp_path / "p").write_text(json.dumps(whole | {"release": load(place / "r").manifest["digest"]}))
+    with pytest.raises(ReleaseError, match="does not hold a prior"):
+        load(place / "r").posterior(tmp_path / "p")

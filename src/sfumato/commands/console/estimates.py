@@ -1,0 +1,38 @@
+"""Estimates of a release as commands ask for them and print them: value, standard error and interval."""
+
+from typing import Any
+
+from sfumato.commands.console.options import tell
+
+LISTED = 30  # entries of a table that are printed
+
+
+def method_of(options: Any, question: str) -> Any:
+    """The release's method for an estimate, which not every kind can give."""
+    from sfumato.errors import ReleaseError
+    from sfumato.releases.release import load
+    from sfumato.report.extreme import check_computable
+
+    release = load(options.release)
+    check_computable(release)
+    if not hasattr(release, question):
+        kind = release.manifest["kind"]
+        raise ReleaseError(f"{options.release} is a release of kind {kind!r}, which cannot estimate {question}")
+    return getattr(release, question)
+
+
+def print_bar(options: Any, name: str, found: Any) -> None:
+    """Print one estimate with its error and interval."""
+    low, high = (float(x) for x in found.interval(options.level))
+    facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
+    text = f"{name}: {facts['value']:.6g} +- {facts['standard_error']:.3g}"
+    text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
+    lines = [text, *hidden(found, low, high), f"Unit: {found.unit}.", f"Error sources: {found.covers}."]
+    tell(options, facts | {"unit": found.unit, "covers": found.covers}, "\n".join(lines))
+
+
+def hidden(found: Any, low: Any, high: Any) -> list[str]:
+    """Say so where the interval of an estimate excludes nothing."""
+    from sfumato.intervals.estimate import HIDDEN
+
+    return [HIDDEN] if found.quantity.filled_by(low, high) else []
