@@ -24,6 +24,7 @@ from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.types import Floats, Integers
 from sfumato.pipeline.release import release
+from sfumato.planning.per_record import best_levels
 from sfumato.posterior import prior
 from sfumato.posterior.beliefs import Beliefs
 from sfumato.privacy.guarantee import Guarantee
@@ -35,23 +36,9 @@ ROWS, QUERIES = (5_000, 1_000), (300, 60)
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 DENSE, INDIVIDUAL = (4, 16, 64, 256), 512  # signs
 BINS = (16, 64)
-MOST = 64  # levels that are considered
 HEADER = ("epsilon", "release", "prior", "recall", "same label")
 BOTH = ("none", "learned")
 NOISE = NoiseLaw("gaussian", 1.0)  # does not matter for a ranking
-
-
-def level_error(epsilon: float, levels: int) -> float:
-    """The mean squared error of an answered level for a number that is uniform between 0 and 1."""
-    channel, points = Channel(epsilon, levels), (np.arange(levels) + 0.5) / levels
-    mean = channel.gap * points + channel.other * points.sum()
-    square = channel.gap * points**2 + channel.other * np.sum(points**2)
-    return 1 / (12 * levels**2) + float(np.mean(square - mean**2)) / channel.gap**2
-
-
-def best_levels(epsilon: float) -> int:
-    """The number of levels of the least such error: it depends on nothing but epsilon."""
-    return min(range(2, MOST + 1), key=lambda levels: level_error(epsilon, levels))
 
 
 # ---- sign sketches --------------------------------------------------------------------------------------------------

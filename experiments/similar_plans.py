@@ -15,7 +15,9 @@ import pandas as pd
 
 import similar
 from page import Cell, Experiment, Measured, Paper, Part, Setting, Table
-from sfumato.estimation import neighbours
+from sfumato.estimation import neighbours, response_columns
+from sfumato.intervals.moments import NoiseLaw
+from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.types import Floats, Integers
 from sfumato.pipeline.release import release
@@ -24,11 +26,13 @@ from sfumato.planning.option import Option
 from sfumato.planning.planner import Plan
 from sfumato.planning.similarity import SEED, some_dimensions
 from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.releases.release import AnyRelease
 from sfumato.releases.sketch import SketchRelease
 from similar import Similar
 
 ROWS, MORE, QUERIES, SHOWN = (2_000, 600), (6_000, 1_500), (500, 100), 10
 FEWEST, MOST_DENSE = 6, 64
+LEVELS = (2, 3, 4, 6, 8, 12, 16, 24)
 PROMISES = {
     **{f"value, {epsilon:g}": Guarantee(epsilon=epsilon, unit="attribute") for epsilon in (1.0, 2.0, 4.0, 8.0)},
     "l2, 4": Guarantee(epsilon=4.0, delta=1e-6, change=Change.l2(1.0)),
@@ -44,34 +48,44 @@ def recall(data: Similar, option: Option, queries: Integers, setting: Setting) -
     """Of the truly nearest of each query, how many are shown; ties count."""
     secret = next(setting.secrets())
     made = release(data.rows, schema=data.schema, mechanism=option.mechanism, guarantee=option.guarantee, secret=secret)
-    assert isinstance(made, SketchRelease)
-    believed = made.posterior()
-    points = believed.means() if believed.learned else made.array()
-    shown = neighbours.nearest(points, queries, SHOWN, made.noise).indices
+    shown = _shown(made, queries)
     true = data.squared(queries)
     worst = np.partition(true, SHOWN - 1, axis=1)[:, SHOWN - 1 : SHOWN] + 1e-9
     return np.asarray((np.take_along_axis(true, shown, 1) <= worst).mean(axis=1))
 
 
+def _shown(made: AnyRelease, queries: Integers) -> Integers:
+    """The records that are shown as nearest: by the posterior of a sketch, or by the numbers as they are."""
+    if isinstance(made, SketchRelease) and (believed := made.posterior()).learned:
+        return believed.ranked(queries, SHOWN)
+    return neighbours.nearest(made.array(), queries, SHOWN, NoiseLaw("gaussian", 1.0)).indices
+
+
 def planned(data: Similar, promise: Guarantee, spectrum: object, rows: int) -> Plan:
-    """The plan for nearest records, of sketches."""
+    """The plan for nearest records, of what shows every record: sketches and randomized response."""
     request = planner.ask(schema=data.schema, guarantee=promise, purpose="nearest", rows=rows, spectrum=spectrum)
     made = planner.outline(request, assumed=True, options=candidates.options(request))
-    return made.only(lambda option: isinstance(option.mechanism, Sketch))
+    return made.only(lambda option: isinstance(option.mechanism, Sketch | RandomizedResponse))
 
 
 def named(option: Option) -> str:
     """An option in a word."""
+    if option.name == "responses":
+        return option.settings or "answers"
     return f"{option.family} {option.dimension}{'' if option.noise == 'laplace' else ' gaussian'}"
 
 
 def searched(data: Similar, promise: Guarantee) -> Iterator[Option]:
-    """Families at a grid of dimensions, with the noise that suits the promise.
+    """Randomized response at several levels, and families at a grid of dimensions, with the noise of the promise.
 
     Gaussian and Achlioptas projections do to lengths what Rademacher ones do, with more noise, so they are left out.
     So are dense projections to many numbers under Laplace noise, which grows with their number.
     """
     request = planner.ask(schema=data.schema, guarantee=promise, rows=len(data.records))
+    yield from per_record.responses(request)
+    for levels in LEVELS:
+        if response_columns.cuts(data.schema, levels):
+            yield from per_record.responses(request, levels)
     noise = "laplace" if promise.delta == 0 else "gaussian"
     for curve in per_record.curves(request):
         law = curve.errors[0].law
@@ -158,8 +172,9 @@ PAPER = Paper(
         _experiment("adult", "Adult", "adult.parquet", similar.census),
         _experiment("gfe", "Facial expressions", "gfe.parquet", similar.gfe),
     ),
-    "The sketch that a plan chooses for finding the ten nearest records, the recall that it predicts, and what is\n"
-    "measured; beside the best of an exhaustive search over families, dimensions and noise. One plan knows public\n"
+    "What a plan chooses for finding the ten nearest records (a sketch, or randomized response, which numbers are\n"
+    "cut into levels for), the recall that it predicts, and what is measured; beside the best of an exhaustive\n"
+    "search over families, dimensions, noise and levels. One plan knows public\n"
     "rows, the other half of the data set; another knows nothing and assumes the spectrum `decaying`. The share is\n"
     "that of the first plan; it exceeds 1 where that chose fewer than 6 numbers, which the search leaves out. Of many\n"
     "measurements the best is a little too good by selection, and where recall is near chance the share is chance as\n"

@@ -137,7 +137,7 @@ def test_no_release_path_can_reach_the_victim():
 def test_release_refuses_perturbations_without_noise_and_noise_of_nothing(capsys):
     case, turned = example_data.pixels(), reconstruction.rotation(6, np.random.default_rng(1))
     terms = {"schema": case.schema, "guarantee": Guarantee(epsilon=1.0)}
-    with pytest.raises(AttributeError):
+    with pytest.raises(ParameterError, match="mechanism"):
         release(case.table, mechanism=turned, **terms)
     for epsilon in (math.inf, 1e12):
         with pytest.raises(ParameterError):

@@ -117,7 +117,7 @@ def test_a_sketch_without_a_dimension_is_planned_and_the_plan_is_printed(capsys)
 def test_plans_regions_and_feasible_promises_are_printed_and_drawn(capsys):
     for line, expected in (
         (f"plan --schema flags.toml {PROMISE} --rows 80 --distance 1.5 --plot plan.svg", "responses"),
-        ("plan --columns 300 --epsilon 1 --unit attribute --purpose nearest --rows 300", "Hopeless: of the 10"),
+        ("plan --columns 300 --epsilon 0.02 --unit attribute --purpose nearest --rows 300", "Hopeless: of the 10"),
         ("plan --columns 99999 --epsilon 4 --unit attribute --scales 3 300", "several sketches"),
         ("plan --purpose cuts --unit edge --epsilon 1 --delta 1e-6 --rows 500 --distance 900", "edge response"),
         (

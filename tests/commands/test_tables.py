@@ -69,7 +69,7 @@ TABLES = ["people.csv", "people.csv.gz", "people.parquet", OLD, f"{OLD.replace('
     [
         ("schema {}", 'name = "city"'),
         ("check {} --schema people.toml", "All cells fit the schema."),
-        (f"release sketch {{}} --schema people.toml {PROMISE} --out r", "written to r"),
+        (f"release sketch {{}} --schema people.toml {PROMISE} --anyway --out r", "written to r"),
         ("release synthetic {} --schema people.toml --epsilon 4 --dimension 2 --rows 5 --out r", "written to r"),
     ],
 )
@@ -115,7 +115,7 @@ def test_prices_questions_graphs_and_attacks_read_them_too(capsys, monkeypatch, 
     assert "another file or schema" in refused(f"ask - {charged} `größe`>0", capsys)
     run("ledger admit budget.db - --schema people.toml --dataset people", capsys)
     given(monkeypatch, (folder / "old.csv").read_bytes())
-    assert "written to r" in run(f"release sketch {OLD.replace('old.csv', '-')} {charged} --out r", capsys)
+    assert "written to r" in run(f"release sketch {OLD.replace('old.csv', '-')} {charged} --anyway --out r", capsys)
     (folder / "edges.csv").write_text("a|b\n" + "".join(f"{i}|{i + 1}\n" for i in range(20)))
     graph = "release graph edges.csv --separator | --epsilon 1 --mechanism response --vertices 21 --out g"
     assert "written to g" in run(graph, capsys)
@@ -125,7 +125,7 @@ def test_prices_questions_graphs_and_attacks_read_them_too(capsys, monkeypatch, 
 
 def test_a_pipe_is_read_as_a_file_is(folder):
     command = [sys.executable, "-m", "sfumato.cli", "release", "sketch", "-", "--schema", "people.toml", "--out", "r"]
-    command += PROMISE.split()
+    command += [*PROMISE.split(), "--anyway"]
     done = subprocess.run(command, input=gzip.compress(TEXT.encode()), capture_output=True, check=False)  # noqa: S603
     assert (done.returncode, done.stderr) == (0, b"")
     assert load("r").manifest["rows"] == 40

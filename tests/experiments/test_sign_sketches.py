@@ -8,7 +8,8 @@ import pytest
 
 import sign_sketches
 from page import Setting, Table
-from sign_sketches import Similar, best_levels, bins, individual, kept_odds, level_error, places
+from sfumato.planning.per_record import best_levels, level_error
+from sign_sketches import Similar, bins, individual, kept_odds, places
 
 
 def test_signs_that_far_changes_turn_are_kept_oftener_and_no_neighbour_loses_more():

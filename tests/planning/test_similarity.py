@@ -15,13 +15,14 @@ from sfumato.estimation import neighbours
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release
-from sfumato.planning import planner, public_guess, similarity
+from sfumato.planning import per_record, planner, public_guess, similarity
 from sfumato.planning.option import Alike
 from sfumato.planning.per_record import SketchErrors
 from sfumato.planning.public_guess import PublicGuess
 from sfumato.planning.similarity import RehearsalSize
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
+from sfumato.releases.sketch import SketchRelease
 from sfumato.tables.columns import Category, Flag, Integer, Real, Set
 from sfumato.tables.schema import Schema
 
@@ -41,9 +42,9 @@ def measured(rows, option):
     """Recall of the ten nearest in a real release."""
     made = release(rows, schema=SCHEMA, mechanism=option.mechanism, guarantee=option.guarantee,
                    secret=Secret.for_testing(4))  # fmt: skip
-    believed, asked = made.posterior(), np.arange(0, len(rows), 2)
-    points = believed.means() if believed.learned else made.array()
-    shown = neighbours.nearest(points, asked, 10, made.noise).indices
+    believed, asked = made.posterior() if isinstance(made, SketchRelease) else None, np.arange(0, len(rows), 2)
+    points = believed.means() if believed is not None and believed.learned else made.array()
+    shown = neighbours.nearest(points, asked, 10, NoiseLaw("gaussian", 1.0)).indices
     true = similarity.squared_distances(np.asarray(rows) * SCHEMA.encoding.weights, asked)
     return float(np.mean(np.take_along_axis(true, shown, 1) <= np.sort(true, axis=1)[:, 9:10] + 1e-9))
 
@@ -51,12 +52,31 @@ def measured(rows, option):
 def test_the_forecast_is_what_a_release_gives():
     made = planner.plan(schema=SCHEMA, guarantee=PROMISE, purpose="nearest", rows=1_000, spectrum=gaussian(1_000, 1))
     assert made.guessed == "1,000 records; records like the 1,000 public rows"
-    found = measured(gaussian(1_000, 2), made.best)
+    best = made.only(lambda option: option.name == "sketch").best
+    found = measured(gaussian(1_000, 2), best)
     assert 0.15 < found < 0.9
-    assert made.best.alike.recall == pytest.approx(found, abs=0.03)
-    wrong = replace(made.best, noise_scale=1.0, errors=_noisier(made.best.errors, 2.0))
+    assert best.alike.recall == pytest.approx(found, abs=0.03)
+    wrong = replace(best, noise_scale=1.0, errors=_noisier(best.errors, 2.0))
     (other,) = similarity.with_expected([wrong], made.request, similarity.FULL)
     assert abs(other.alike.recall - found) > 0.06  # with twice the noise it is another one
+
+
+def test_levels_are_forecast_and_chosen_where_they_find_more():
+    facts = {"schema": SCHEMA, "purpose": "nearest", "rows": 1_000, "spectrum": gaussian(1_000, 1)}
+    made = planner.plan(guarantee=Guarantee(epsilon=8.0, unit="attribute"), **facts)
+    assert (made.best.name, made.best.settings) == ("responses", "28 levels")
+    assert made.to_dict()["options"][0]["levels"] == 28
+    assert "responses  28 levels" in made.describe()
+    found = measured(gaussian(1_000, 2), made.best)
+    assert made.best.alike.recall == pytest.approx(found, abs=0.03)
+    others = [option.alike.recall for option in made.options if option.levels in (2, 14)]
+    assert len(others) == 2
+    assert max(abs(recall - found) for recall in others) > 0.06  # with another number of levels it is another one
+
+
+def test_columns_that_have_few_values_are_not_cut():
+    request = planner.ask(schema=Schema([Flag("a"), Category("b", ["x", "y"])]), guarantee=PROMISE, purpose="nearest")
+    assert list(per_record.by_levels(request)) == []
 
 
 def _noisier(errors, factor):
@@ -218,7 +238,7 @@ def test_public_rows_are_read_from_a_file_that_is_not_the_table(capsys):
     facts = json.loads(capsys.readouterr().out)
     assert "300 public rows in public.parquet" in facts["plan"]["assumed"]
     assert facts["manifest"]["projection"]["dim_out"] == facts["plan"]["options"][0]["dimension"]
-    assert "names the table itself" in refused(f"{line} --spectrum people.parquet", capsys)
+    assert "names the table itself" in refused(f"{line}2 --spectrum people.parquet", capsys)
     plan = "plan --schema people.toml --epsilon 8 --unit attribute --purpose nearest --rows 300 --spectrum "
     pq.write_table(pa.table({"y": np.zeros(200)}), "other.parquet")
     assert "x0" in refused(f"{plan} other.parquet", capsys)

@@ -252,7 +252,7 @@ def test_the_command_writes_a_sheet_and_reads_it_back(tmp_path, monkeypatch, cap
     capsys.readouterr()
     assert main(["check", "people.csv", "--schema", "filled.csv"]) == 0
     assert "All cells fit" in capsys.readouterr().out
-    for out, said in (("people.csv", "is there already"), ("draft.txt", "--out must end in .csv, .xlsx")):
+    for out, said in (("people.csv", "already exists"), ("draft.txt", "--out must end in .csv, .xlsx")):
         assert main(["schema", "people.csv", "--as", "sheet", "--out", out]) == 2
         assert said in capsys.readouterr().err
     assert (tmp_path / "people.csv").read_text().startswith("age,")

@@ -25,8 +25,8 @@ def add_plan(commands: Any) -> None:
     parser = command(
         commands,
         "plan",
-        "Rank mechanisms, projections and dimensions by predicted error, or by how many similar records analysts will "
-        "find (purposes nearest, clustering, learning), or predict the error of a synthetic table. Reads no private "
+        "Rank mechanisms, projections and dimensions by predicted error. Purposes nearest, clustering and learning "
+        "rank by how many similar records analysts will find. Of a synthetic table, predict the error. Reads no private "
         "data and spends no budget.",
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,

@@ -82,6 +82,11 @@ def _is_cut(column: DataColumn, levels: int | None) -> bool:
     return isinstance(column, Real) or high - low + 1 > levels
 
 
+def cuts(schema: Schema, levels: int) -> bool:
+    """Whether the answers of some column of a table would be levels."""
+    return any(_is_cut(column, levels) for column in schema.data_columns)
+
+
 def _answer(column: DataColumn, weights: Floats, levels: int | None) -> ResponseColumn:
     weight = float(weights[0])
     if isinstance(column, Flag) and not keeps_missing(column):

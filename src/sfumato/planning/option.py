@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from sfumato.intervals import estimate
 from sfumato.mechanisms.base import Recipe
+from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.planning.forecast import ColumnWidths
 from sfumato.planning.public_guess import PublicGuess
 from sfumato.privacy.guarantee import Guarantee
@@ -100,6 +101,16 @@ class Option:
     errors: Errors
     power: int = 2
     alike: Alike | None = None
+
+    @property
+    def levels(self) -> int | None:
+        """How many levels the option cuts numbers into, if it does."""
+        return self.mechanism.levels if isinstance(self.mechanism, RandomizedResponse) else None
+
+    @property
+    def settings(self) -> str:
+        """What sets the option apart from others of its mechanism: its projection, or its levels."""
+        return self.family if self.levels is None else f"{self.levels} levels"
 
     def standard_error(self, scale: float) -> float:
         """Predicted standard error of the option's estimate at this scale."""

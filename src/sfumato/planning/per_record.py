@@ -10,8 +10,9 @@ import numpy as np
 import scipy
 
 from sfumato.errors import ParameterError
+from sfumato.estimation import response_columns
 from sfumato.estimation.response_columns import ResponseColumn
-from sfumato.estimation.response_law import Between, Questionnaire
+from sfumato.estimation.response_law import Between, Channel, Questionnaire
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.mechanisms.base import Noise
 from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances
@@ -262,6 +263,7 @@ class ResponsesErrors:
 
     between: Between
     scale: float
+    epsilon: float  # of each value
 
     def variance(self, quantity: float) -> float:
         """Predicted variance of a squared distance from randomized answers, if columns of all kinds differ alike."""
@@ -275,11 +277,34 @@ class ResponsesErrors:
         return float(scipy.special.ndtr(-distance / (2 * self.scale)))
 
 
+MOST_LEVELS = 64  # that numbers are cut into by a plan
 _COMPOSED_PLAN = 512  # values beyond which a plan adds up pure epsilons, for speed
 
 
-def responses(request: PlanRequest) -> Iterator[Option]:
-    """Options that publish randomized response for every record, where columns have few values."""
+def level_error(epsilon: float, levels: int) -> float:
+    """The mean squared error of an answered level for a number that is uniform between 0 and 1."""
+    channel, points = Channel(epsilon, levels), (np.arange(levels) + 0.5) / levels
+    mean = channel.gap * points + channel.other * points.sum()
+    square = channel.gap * points**2 + channel.other * np.sum(points**2)
+    return 1 / (12 * levels**2) + float(np.mean(square - mean**2)) / channel.gap**2
+
+
+@functools.cache
+def best_levels(epsilon: float) -> int:
+    """The number of levels of the least such error: it depends on nothing but the epsilon of each value."""
+    return min(range(2, MOST_LEVELS + 1), key=lambda levels: level_error(epsilon, levels))
+
+
+def by_levels(request: PlanRequest) -> Iterator[Option]:
+    """Options that cut numbers into levels and publish these by randomized response: 2, the best number, twice it."""
+    most = best_levels(min(LARGEST_EPSILON, request.guarantee.epsilon))
+    for levels in sorted({2, most, min(2 * most, MOST_LEVELS)}):
+        if request.schema is not None and response_columns.cuts(request.schema, levels):
+            yield from responses(request, levels)
+
+
+def responses(request: PlanRequest, levels: int | None = None) -> Iterator[Option]:
+    """Options that publish randomized response for every record, where columns have few values, or cut into levels."""
     guarantee = replace(request.guarantee, projection="fixed")
     if request.schema is None:
         columns: tuple[ResponseColumn, ...] = (ResponseColumn(1, 0, 1.0),)
@@ -287,7 +312,7 @@ def responses(request: PlanRequest) -> Iterator[Option]:
         changed = _changed_flags(guarantee, repeated)
     else:
         try:
-            prepared = RandomizedResponse().prepare(request.schema, guarantee)
+            prepared = RandomizedResponse(levels=levels).prepare(request.schema, guarantee)
         except ParameterError:
             return
         columns, repeated, changed = prepared.answers, 1, prepared.changed
@@ -297,7 +322,7 @@ def responses(request: PlanRequest) -> Iterator[Option]:
     errors = _responses_errors(columns, repeated, each)
     numbers = None if request.rows is None else request.rows * len(columns) * repeated
     yield Option(
-        mechanism=RandomizedResponse(),
+        mechanism=RandomizedResponse(levels=levels),
         guarantee=guarantee,
         name="responses",
         family="",
@@ -335,7 +360,8 @@ def _epsilon_per_value(guarantee: Guarantee, changed: tuple[int, ...]) -> float:
 def _responses_errors(columns: tuple[ResponseColumn, ...], repeated: int, epsilon: float) -> ResponsesErrors:
     form = Questionnaire(columns, epsilon)
     one = form.between()
-    return ResponsesErrors(Between(one.same * repeated, one.different * repeated, one.most * repeated), form.deviation)
+    between = Between(one.same * repeated, one.different * repeated, one.most * repeated)
+    return ResponsesErrors(between, form.deviation, epsilon)
 
 
 def distances(request: PlanRequest) -> Iterator[Option]:

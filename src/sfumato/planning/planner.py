@@ -157,6 +157,7 @@ class Plan(InNotebooks):
             "mechanism": option.name,
             "family": option.family,
             "dimension": option.dimension,
+            "levels": option.levels,
             "noise": option.noise,
             "projection": option.guarantee.projection,
             "noise_scale": option.noise_scale,
@@ -217,14 +218,14 @@ class Plan(InNotebooks):
         rows = [
             (*_configured(o), f"{a.recall:.3f}", f"{a.near:.3f}", f"{a.order:.3f}", _size(o.numbers)) for o, a in found
         ]
-        title = f"{self.purpose}: similar records, as analysts find them with a prior learned from the release"
+        title = f"{self.purpose}: similar records, as analysts find them (in sketches with the prior that they learn)"
         return [title, f"Assumed: {self.guessed}.", *_aligned([head, *rows]), _LEGEND.format(found[0][1].shown)]
 
 
 def _configured(option: Option) -> tuple[str, ...]:
     """The first cells of an option's line in the table of a plan."""
-    family = f"{option.family} {option.guarantee.projection}" if option.family else "-"
-    return option.name, family, f"{option.dimension:,}", option.noise, f"{option.noise_scale:.3g}"
+    family = f"{option.family} {option.guarantee.projection}" if option.family else option.settings
+    return option.name, family or "-", f"{option.dimension:,}", option.noise, f"{option.noise_scale:.3g}"
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
@@ -336,7 +337,8 @@ def judge(
         per_record.option_at(request, curve.guarantee, errors)
         for curve in per_record.curves(request)
         for errors in curve.errors
-        if (errors.law.geometry.family, errors.law.noise.kind) == (sketch.family, sketch.noise)
+        if errors.law.geometry.family == sketch.family
+        and sketch.noise in (None, errors.law.noise.kind)
         and curve.guarantee.projection == guarantee.projection
     ]
     if request.guess is not None:

@@ -17,15 +17,16 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from sfumato.estimation import neighbours
+from sfumato.estimation import neighbours, response_columns
+from sfumato.estimation.response_law import Channel, Questionnaire
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats, Integers
 from sfumato.planning import per_record
 from sfumato.planning.option import NEAR, ROWS, Alike, Option, PlanRequest
-from sfumato.planning.per_record import SketchCurve, SketchErrors
+from sfumato.planning.per_record import ResponsesErrors, SketchCurve, SketchErrors
 from sfumato.planning.public_guess import PublicGuess
 from sfumato.projection.projection import Projection
-from sfumato.releases.posterior import Posterior
+from sfumato.releases.level_posterior import posterior_of
 
 SHOWN, SEED = 10, 3
 _QUERIES, _PAIRS = 800, 50  # pairs of others for each query
@@ -88,9 +89,9 @@ def simulated(option: Option, rehearsal: Rehearsal) -> Alike | None:
     """What analysts would find in a release of a rehearsal's rows."""
     rng, noise = np.random.default_rng(2), option.noise_scale
     if isinstance(option.errors, SketchErrors):
-        return _of_points(_believed(option.errors, rehearsal, rng), rehearsal)
-    if option.name == "responses":  # unbiased rows with independent errors
-        return _of_points(rehearsal.rows + rng.normal(0.0, noise, rehearsal.rows.shape), rehearsal)
+        return _of_sketch(option.errors, rehearsal, rng)
+    if isinstance(option.errors, ResponsesErrors):
+        return _of_points(_answered(option.errors.epsilon, option.levels, rehearsal, rng), rehearsal)
     if option.name == "distances":
         law = NoiseLaw("laplace" if option.noise == "laplace" else "gaussian", noise)
         seen = rehearsal.squared + drawn_noise(law, rehearsal.squared.shape, rng)
@@ -103,20 +104,34 @@ def _shown(rehearsal: Rehearsal) -> int:
     return min(SHOWN, rehearsal.count - 1)
 
 
-def _of_points(points: Floats, rehearsal: Rehearsal) -> Alike:
-    """What is found by distances between points that stand for the rows."""
-    shown = neighbours.nearest(points, rehearsal.queries, _shown(rehearsal), NoiseLaw("gaussian", 1.0)).indices
+def _of_points(points: Floats, rehearsal: Rehearsal, shown: Integers | None = None) -> Alike:
+    """What is found by distances between points that stand for the rows; or where these are shown for the queries."""
+    if shown is None:
+        shown = neighbours.nearest(points, rehearsal.queries, _shown(rehearsal), NoiseLaw("gaussian", 1.0)).indices
     mine = points[rehearsal.queries][:, None]
     return rehearsal.alike(shown, np.stack([np.sum((points[pair] - mine) ** 2, axis=2) for pair in rehearsal.pairs]))
 
 
-def _believed(errors: SketchErrors, rehearsal: Rehearsal, rng: np.random.Generator) -> Floats:
-    """Posterior means as the analyst of a sketch will have them, or its rows, where no prior is learned."""
+def _answered(epsilon: float, levels: int | None, rehearsal: Rehearsal, rng: np.random.Generator) -> Floats:
+    """Randomized answers of a rehearsal's rows, freed of their bias."""
+    schema = rehearsal.guess.schema
+    form = Questionnaire(response_columns.answers(schema, levels), epsilon)
+    codes = response_columns.codes(schema, (rehearsal.rows / schema.encoding.weights).T, levels).T
+    sizes = np.array([column.categories for column in form.columns])
+    keep = np.array([Channel(epsilon, int(size)).keep for size in sizes])
+    others = (codes + rng.integers(1, sizes, codes.shape)) % sizes
+    return form.debiased(np.where(rng.random(codes.shape) < keep, codes, others))
+
+
+def _of_sketch(errors: SketchErrors, rehearsal: Rehearsal, rng: np.random.Generator) -> Alike:
+    """What the analyst of a sketch finds by the posterior, or by its rows, where no prior is learned."""
     law = errors.law
     images = project(rehearsal.rows, law.geometry.family, law.geometry.dim_out)
     released = images + drawn_noise(law.noise, images.shape, rng)
-    posterior = Posterior(released, law, rehearsal.guess.schema)
-    return posterior.means() if posterior.learned else released
+    posterior = posterior_of(released, law, rehearsal.guess.schema, whole=True)
+    if not posterior.learned:
+        return _of_points(released, rehearsal)
+    return _of_points(posterior.means(), rehearsal, posterior.ranked(rehearsal.queries, _shown(rehearsal)))
 
 
 def drawn_noise(law: NoiseLaw, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -236,7 +251,7 @@ def options(request: PlanRequest, effort: RehearsalSize) -> list[Option]:
     """Options of a plan for similar records, with what analysts will find in each, the best first."""
     chosen = finalists(request, effort)
     if request.purpose != "learning":
-        chosen += per_record.responses(request)
+        chosen += [*per_record.responses(request), *per_record.by_levels(request)]
     if request.purpose == "nearest":
         chosen += per_record.distances(request)
     return with_expected(chosen, request, effort)

@@ -211,7 +211,8 @@ class Tested:
 def _drawn(ratio: float, error: float, towards: float) -> float:
     """A ratio, drawn towards a number as far as it does not stand out of its error."""
     apart = ratio - towards
-    return towards + apart**3 / max(apart**2 + error**2, np.finfo(float).tiny)
+    longest = math.hypot(apart, error)
+    return towards if longest == 0 else towards + apart * (apart / longest) ** 2
 
 
 def correction(rows: Floats, noise: NoiseLaw) -> Correction:

@@ -98,7 +98,7 @@ class LevelPosterior(Posterior):
         """Posterior means of the rows without noise."""
         return self.means()
 
-    def _ranked(self, rows: Integers, k: int) -> Integers:
+    def ranked(self, rows: Integers, k: int) -> Integers:
         """The k nearest of each record, by posterior means; of two as near, the surer one."""
         unsure = np.sqrt(_UNSURE * self.known.variances)[:, None]
         table, asked = np.hstack([self.means(), unsure]), self.means()[rows]

@@ -215,12 +215,12 @@ class Posterior:
         ``expected`` of the answer is how many of them are expected among the truly nearest.
         """
         rows = positions(record, len(self.rows))
-        found = self._ranked(rows, k)
+        found = self.ranked(rows, k)
         shown = found if np.ndim(record) else found[0]
         distances = self._distances(np.repeat(rows, k), found.ravel(), shown.shape)
         return Nearest(shown, distances, lambda: self._expected(rows, found))
 
-    def _ranked(self, rows: Integers, k: int) -> Integers:
+    def ranked(self, rows: Integers, k: int) -> Integers:
         """The k nearest of each record, by posterior means."""
         return neighbours.nearest(self.means(), rows, k, self.law.noise).indices
 

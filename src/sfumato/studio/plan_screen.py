@@ -194,6 +194,8 @@ def query(fields: Mapping[str, str], option: Option) -> str:
     if option.name == "sketch":
         made |= {k: fields[k] for k in ("purpose", "spectrum", "distance") if fields.get(k)}
     recipe: Any = option.mechanism
+    if option.levels is not None:
+        made |= {"levels": str(option.levels)}
     if option.family:
         made |= {"projection": option.family, "dimension": str(option.dimension)}
     elif isinstance(recipe, (GraphSketch, Covariance)) and recipe.rows is not None:

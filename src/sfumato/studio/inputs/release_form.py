@@ -27,7 +27,7 @@ from sfumato.tables.schema import Schema
 MECHANISMS: Final = {
     "table": "table: synthetic rows in the same columns",
     "sketch": "sketch: a few noisy numbers per record",
-    "responses": "randomized response on every flag and category",
+    "responses": "randomized response on every value",
     "distances": "noise on the distances of all pairs",
     "synthetic": "synthetic records from a Gaussian model",
     "covariance": "covariance of the columns",
@@ -37,8 +37,8 @@ MECHANISMS: Final = {
 }
 GRAPHS: Final = ("graph sketch", "edge noise", "edge response")
 FIELDS: Final = (
-    *("data", "mechanism", "projection", "dimension", "noise", "centred", "rows", "vertices", "label", "label_kind"),
-    *("synthetic_rows", "unit", "epsilon", "delta", "change", "radius", "neighbours"),
+    *("data", "mechanism", "projection", "dimension", "noise", "centred", "rows", "levels", "vertices", "label"),
+    *("label_kind", "synthetic_rows", "unit", "epsilon", "delta", "change", "radius", "neighbours"),
     *("dataset", "convert", "exceptions", "name", "purpose", "spectrum", "distance"),
 )
 FIRST: Final = {"mechanism": "table", "unit": defaults.UNIT, "neighbours": defaults.NEIGHBOURS} | defaults.SUGGESTED
@@ -104,7 +104,7 @@ def _synthetic(form: Form, facts: ReleaseFacts) -> Recipe:
 _RECIPES: dict[str, Callable[[Form, ReleaseFacts], Recipe]] = {
     "table": lambda f, _: Table(label=f.get("label") or None, rows=whole_in(f, "synthetic_rows"), noise=_noise(f)),
     "sketch": _sketch,
-    "responses": lambda *_: RandomizedResponse(),
+    "responses": lambda f, _: RandomizedResponse(levels=whole_in(f, "levels")),
     "distances": lambda f, _: NoisyDistances(noise=_noise(f)),
     "synthetic": _synthetic,
     "covariance": lambda f, _: Covariance(
