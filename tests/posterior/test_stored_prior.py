@@ -239,3 +239,20 @@ def test_a_prior_of_levels_does_not_serve_where_directions_are_learned(flags, ke
     (tmp_path / "p").write_text(json.dumps(whole | {"release": load(place / "r").manifest["digest"]}))
     with pytest.raises(ReleaseError, match="does not hold a prior"):
         load(place / "r").posterior(tmp_path / "p")
+
+
+def test_what_lies_at_the_name_of_a_file_to_come_is_not_written_through(flags, tmp_path):
+    (tmp_path / "victim").write_text("mine")
+    for name in ("p", ".p.partial"):
+        (tmp_path / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(ReleaseError, match="already exists"):
+        load(flags / "r").posterior(flags / "r.posterior").save(tmp_path / "p")
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".p.partial", "p", "victim"]
+
+
+def test_a_number_that_no_double_holds_is_refused(flags, tmp_path):
+    whole = json.loads((flags / "r.posterior").read_text())
+    (tmp_path / "p").write_text(json.dumps(whole | {"gain": 10**400}))
+    with pytest.raises(ReleaseError, match=r"does not hold a prior|cannot be read"):
+        load(flags / "r").posterior(tmp_path / "p")

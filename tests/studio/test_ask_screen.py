@@ -1,12 +1,15 @@
 """The Ask screen: a question is priced, charged before a row is read, and answered with noise."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from sfumato.aggregates import asked
 from sfumato.ledger.ledger import Ledger
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
+from sfumato.studio import ask_screen
 from support.forms import untouched
 from support.visiting import CELL, Visitor, make_studio, write_people
 
@@ -38,7 +41,7 @@ def spent(visitor):
 
 
 def test_the_price_is_shown_before_anything_is_read_or_spent(visitor, monkeypatch):
-    monkeypatch.setattr("sfumato.pipeline.session.LocalRows", None)  # what would read rows
+    monkeypatch.setattr("sfumato.pipeline.session.Blocks", None)  # what would read rows
     page = priced(visitor, epsilon="0.5")
     assert page.status_code == 200
     assert "Nothing has been read, drawn or spent so far." in page.text
@@ -112,3 +115,33 @@ def test_examples_fit_the_schema(visitor):
 
 def test_answers_that_are_not_there_are_not_found(visitor):
     assert visitor.get("/ask/answer/7").status_code == 404
+
+
+def test_every_question_that_is_paid_for_keeps_its_answer(visitor):
+    """One is priced while another is not answered yet, and confirmed afterwards."""
+    first = priced(visitor, epsilon="0.25")
+    key = re.search(r'name="order" value="([^"]+)"', first.text)[1]
+    order = visitor.studio.jobs.waiting(key)
+    second = priced(visitor, epsilon="0.5")
+    assert confirmed(visitor, second)["state"] == "done"
+    visitor.studio.jobs.keep(replace(order, quotes=ask_screen.order_of(visitor.studio, PAID).quotes))
+    assert confirmed(visitor, first)["state"] == "done"
+    assert len(visitor.studio.answers) == 2
+    assert spent(visitor) == pytest.approx(0.75)
+
+
+PAID = {"data": "people.csv", "query": "count by smoker", "epsilon": "0.25", "delta": "0", "dataset": "people"}
+
+
+def test_a_question_that_is_stopped_while_rows_are_counted_costs_nothing(visitor, monkeypatch):
+    counting = asked.sums_of
+
+    def stopped(*given):
+        visitor.studio.jobs.job.cancel()
+        return counting(*given)
+
+    monkeypatch.setattr("sfumato.pipeline.session.sums_of", stopped)
+    told = confirmed(visitor, priced(visitor, epsilon="0.5"))
+    assert (told["state"], told["spent"]) == ("cancelled", "Nothing was spent.")
+    assert spent(visitor) == 0
+    assert not visitor.studio.answers

@@ -631,6 +631,27 @@ def test_a_plan_for_similar_records_says_what_it_assumed(visitor):
     assert "are shown (by chance" in answer["words"]
 
 
+@pytest.mark.parametrize("purpose", ["nearest", "distances"])
+def test_pages_take_a_guess_by_its_name_and_read_no_rows_for_one(visitor, folder, purpose, monkeypatch):
+    monkeypatch.setattr("sfumato.planning.public_guess.open_table", None)  # what would read rows
+    stated = {"purpose": purpose, "spectrum": str(folder / "people.csv")}
+    assert "spectrum must be one of" in visitor.ask(ASKED | stated).text
+    assert "records like the" not in visitor.get("/plan", params=ASKED | stated).text
+    refused = visitor.send("/release/price", SKETCH | stated)
+    assert refused.status_code == 422
+    assert "spectrum must be one of" in refused.text
+
+
+def test_a_plan_leads_to_levels_and_the_form_releases_them(visitor, folder):
+    Schema((Real("age", 0, 120),)).write(folder / "people.toml")
+    levels = SKETCH | {"mechanism": "responses", "levels": "4", "projection": "", "dimension": "", "name": "l.release"}
+    priced = visitor.send("/release/price", levels | {"unit": "attribute", "epsilon": "4", "delta": "0"}).text
+    (key,) = re.findall(r'name="order" value="([^"]+)"', priced)
+    assert visitor.send("/release/start", {"order": key, "confirmed": "yes"}).is_redirect
+    visitor.studio.jobs.job.join()
+    assert load(folder / "l.release").levels == 4
+
+
 def test_what_was_priced_is_what_is_made_whatever_the_files_say_by_then(visitor, folder):
     priced = visitor.send("/release/price", SKETCH).text
     (key,) = re.findall(r'name="order" value="([^"]+)"', priced)

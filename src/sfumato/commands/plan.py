@@ -26,8 +26,8 @@ def add_plan(commands: Any) -> None:
         commands,
         "plan",
         "Rank mechanisms, projections and dimensions by predicted error. Purposes nearest, clustering and learning "
-        "rank by how many similar records analysts will find. Of a synthetic table, predict the error. Reads no private "
-        "data and spends no budget.",
+        "rank by how many similar records analysts will find. Of a synthetic table, predict the error. Reads no "
+        "private data and spends no budget.",
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )

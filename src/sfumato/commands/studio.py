@@ -37,7 +37,7 @@ def _studio(options: Any) -> None:
     from sfumato.studio.inputs.folder import Folder
 
     server = Server.of(Folder.of(options.data, options.out), options.ledger, options.port)
-    asked = sys.stdin is not None and sys.stdin.isatty()
+    asked = _in_the_foreground()
     how = "Press Enter here for another address, such as for another browser. " if asked else ""
     text = f"Open this address in a browser. It works once.\n\n  {server.address}\n\n{how}Press Ctrl-C to stop it."
     if options.ledger is not None and server.studio.ledger() is None:
@@ -48,3 +48,14 @@ def _studio(options: Any) -> None:
         server.answer_terminal(sys.stdin, lambda address: print(f"  {address}", flush=True))
     with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
         server.run()
+
+
+def _in_the_foreground() -> bool:
+    """Whether somebody can press Enter: a terminal, which stops nobody who reads from it behind its back."""
+    import os
+    import signal
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # then reading ends, if this goes to the background later
+    return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()

@@ -100,19 +100,18 @@ class Sketch(Recipe):
     def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
         """Draw the projection and compute what one unit can move, before any data is read.
 
-        Which noise a fresh projection gets, if nobody said, may not depend on the one that is drawn.
+        The noise, if nobody stated one, does not depend on the draw: a price must hold for the release that follows.
         """
         if self.noise is None and (guarantee.delta == 0 or guarantee.projection == "fresh"):
             return replace(self, noise=defaults.noise_of_sums(guarantee.delta)).prepare(schema, guarantee)
         _check_possible(self, guarantee)
-        columns = schema.encoding.dim
-        dimension = columns if self.dimension is None else self.dimension
+        columns, dimension = schema.encoding.dim, self.width or schema.encoding.dim
         if dimension > MOST_NUMBERS:
             raise check.fail("dimension", dimension, f"at most {MOST_NUMBERS:,}, which is what a release can hold")
         seed = secrets.randbits(128) if self.seed is None else self.seed
         drawn = Projection(family=self.family, dim_in=columns, dim_out=dimension, seed=seed, sparsity=self.sparsity)
-        recipe = replace(self, seed=seed, dimension=dimension)
-        return (_prepared if self.noise else _quieter)(recipe, schema, guarantee, drawn)
+        noise = self.noise or _quieter(replace(self, dimension=dimension), schema, guarantee)
+        return _prepared(replace(self, seed=seed, dimension=dimension, noise=noise), schema, guarantee, drawn)
 
 
 def prepare_given(recipe: Sketch, schema: Schema, guarantee: Guarantee, matrix: Floats) -> "PreparedSketch":
@@ -131,14 +130,15 @@ def _prepared(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: 
     return PreparedSketch(recipe, schema, guarantee, on_lattice, reach)
 
 
-def _quieter(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: Projection) -> "PreparedSketch":
-    """The sketch with the noise that deviates less at the guarantee; only what is public decides."""
-    laplace = _prepared(replace(recipe, noise="laplace"), schema, guarantee, projection)
-    other = replace(recipe, noise="gaussian")
-    gaussian = replace(laplace, recipe=other, reach=_fixed_reach(other, schema, guarantee, laplace.projection))
-    return min(
-        laplace, gaussian, key=lambda s: float(s.noise_facts(calibrate(s, guarantee).level)["standard_deviation"])
-    )
+def _quieter(recipe: Sketch, schema: Schema, guarantee: Guarantee) -> Noise:
+    """The noise that deviates less at the guarantee, under the projection of the stated seed or of a fixed one."""
+
+    def deviation(noise: Noise) -> float:
+        made = replace(recipe, noise=noise, seed=recipe.seed or 0).prepare(schema, guarantee)
+        return float(made.noise_facts(calibrate(made, guarantee).level)["standard_deviation"])
+
+    noises: tuple[Noise, ...] = ("laplace", "gaussian")
+    return min(noises, key=deviation)
 
 
 def _check_possible(sketch: Sketch, guarantee: Guarantee) -> None:

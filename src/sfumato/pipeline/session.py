@@ -30,7 +30,7 @@ from sfumato.answering.median import Median
 from sfumato.answering.multiplicative_weights import Weights
 from sfumato.answering.mwem import MWEM, PreparedMWEM
 from sfumato.answering.workload import check_room, questions
-from sfumato.engines.local import LocalRows
+from sfumato.engines.local import Engine, Local
 from sfumato.errors import BudgetError, LedgerError, ParameterError
 from sfumato.fileformat.manifest import Facts
 from sfumato.files.open_table import open_table
@@ -57,7 +57,7 @@ from sfumato.queries.sql import sql_question
 from sfumato.randomness import noise
 from sfumato.randomness.noise import laplace_scale
 from sfumato.randomness.secret import Secret
-from sfumato.tables.blocks import Blocks, Rows
+from sfumato.tables.blocks import Blocks, Rows, ignore
 from sfumato.tables.columns import DataColumn
 from sfumato.tables.patterns import positions
 from sfumato.tables.schema import Schema
@@ -78,6 +78,7 @@ class Session:
     ledger     : an account, a ledger with one dataset, or the place of one.
     unit       : ``record``, which costs a count no more than ``attribute``.
     neighbours : left out, those of the ledger's first cap; likewise ``group``, how many rows one person owns.
+    engine     : where rows are counted; left out, by threads of this process.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Session:
         unit: Unit = defaults.UNIT,
         neighbours: Neighbours | None = None,
         group: int | None = None,
+        engine: Engine | None = None,
     ) -> None:
         account = account_of(ledger)
         if account is None:
@@ -98,7 +100,7 @@ class Session:
         if cap.unit == "edge":
             raise LedgerError(f"{account.name!r} is a graph, by its cap: a session answers questions about records")
         whole = group if group is not None else cap.group if unit == "record" else 1
-        self.origin = source_of(data)
+        self.origin, self._engine = source_of(data), engine or Local()
         data, schema = settled(data, schema)
         self.account, self.schema = account, schema
         self.promise = Guarantee(epsilon=1.0, unit=unit, neighbours=neighbours or cap.neighbours, group=whole)
@@ -143,7 +145,7 @@ class Session:
 
     def _rows(self, schema: Schema) -> Rows:
         """The rows of the session's table, encoded by a schema of some of the columns."""
-        return LocalRows(Blocks.of(self.table, schema))
+        return self._engine.rows(Blocks.of(self.table, schema), ignore)
 
     def _parsed(self, queries: Sequence[str]) -> list[Predicate]:
         """Conditions, which are all that mechanisms for many questions answer."""

@@ -11,6 +11,7 @@ import binascii
 import contextlib
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -122,9 +123,10 @@ class StoredLevels:
 def _write(path: Path, kept: dict[str, Any]) -> None:
     """To a new file, whole or not at all."""
     text = json.dumps({"format": FORMAT, "version": VERSION, **kept}, indent=1)
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        partial.write_text(text + "\n", encoding="utf-8")
+        with partial.open("x", encoding="utf-8") as file:  # follows no link
+            file.write(text + "\n")
         os.link(partial, path)  # refuses a name that is taken
     except FileExistsError:
         raise ReleaseError(f"{path} already exists: choose another name, or remove it first") from None
@@ -140,7 +142,7 @@ def _refusing(path: Path) -> Iterator[None]:
     """Refuse numbers that are no prior."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError, np.linalg.LinAlgError):
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, np.linalg.LinAlgError):
         raise ReleaseError(f"{path} does not hold a prior: remove it, and it is learned again") from None
 
 

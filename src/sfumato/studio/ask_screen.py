@@ -26,7 +26,7 @@ from sfumato.report.column_pictures import ColumnPicture, ShareSeries
 from sfumato.report.html import Markup
 from sfumato.report.numbers import number
 from sfumato.studio.budget_screen import bars
-from sfumato.studio.frame.jobs import JobWords, Order
+from sfumato.studio.frame.jobs import JobWords, Order, Watched
 from sfumato.studio.frame.pages import page, reading, writing
 from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import NotHereError, file_state, read_schema
@@ -76,7 +76,7 @@ class QuestionOrder(Order):
     def carry_out(self, account: Account | None, tick: Progress) -> None:
         """Charge, count, draw and keep the answer."""
         tick(0)
-        session = Session(self.data, schema=self.schema, ledger=account)
+        session = Session(self.data, schema=self.schema, ledger=account, engine=Watched(tick=tick))
         promise = self.guarantee
         self.answers[self.number] = session.ask(self.query, epsilon=promise.epsilon, delta=promise.delta)
 
@@ -196,7 +196,6 @@ def order_of(studio: Studio, fields: Form) -> QuestionOrder:
         raise ParameterError("this budget has delta 0: set Delta to 0")
     data, schema = studio.folder.table(table), _schema(studio, table)
     session = Session(data, schema=schema, ledger=account)
-    taken = max(studio.answers, default=0)
     return QuestionOrder(
         name=query,
         path=data,
@@ -212,7 +211,7 @@ def order_of(studio: Studio, fields: Form) -> QuestionOrder:
         outside=(),
         schema=schema,
         query=query,
-        number=taken + 1,
+        number=next(studio.numbers),
         answers=studio.answers,
     )
 

@@ -91,7 +91,7 @@ def answer(fields: Mapping[str, str], schema: Schema | None) -> PlanView:
         purpose=purpose,
         rows=rows,
         distance=distance,
-        spectrum=form.get("spectrum") or None if purpose in option.SIMILAR else None,
+        spectrum=spectrum_in(form, purpose),
     )
     if k is not None:
         check.whole(1, k=k)
@@ -184,6 +184,14 @@ def _advice(made: Plan, best: tuple[tuple[float, float], ...]) -> str:
 
 
 # ---- from the plan to a release -------------------------------------------------------------------------------------
+
+
+def spectrum_in(form: Form, purpose: str) -> str | None:
+    """The guess of the records that a form of the studio states, by its name: pages read no rows for one."""
+    stated = form.get("spectrum") or None
+    if stated is not None:
+        check.one_of(tuple(SPECTRA), spectrum=stated)
+    return stated if purpose in option.SIMILAR else None
 
 
 def query(fields: Mapping[str, str], option: Option) -> str:

@@ -44,6 +44,7 @@ from sfumato.studio.inputs.release_form import (
     labels_of,
     recipe_in,
 )
+from sfumato.studio.plan_screen import spectrum_in
 from sfumato.tables.schema import Schema
 
 # The report has a script and a style of its own, and a release may come from anybody: it gets an origin of its own,
@@ -168,8 +169,8 @@ def _hopeless(recipe: Recipe, schema: Schema | None, guarantee: Guarantee, rows:
     purpose: Purpose = fields.get("purpose", "")  # type: ignore[assignment]
     if not isinstance(recipe, Sketch) or schema is None or purpose not in ("distances", *SIMILAR):
         return ""
-    spectrum = fields.get("spectrum") or None if purpose in SIMILAR else None
-    facts: dict[str, Any] = {"distance": number_in(fields, "distance"), "spectrum": spectrum, "purpose": purpose}
+    facts: dict[str, Any] = {"distance": number_in(fields, "distance"), "purpose": purpose}
+    facts["spectrum"] = spectrum_in(fields, purpose)
     made = judge(recipe, schema=schema, guarantee=guarantee, rows=rows, **facts)
     return made.verdict if made.hopeless else ""
 

@@ -1,6 +1,7 @@
 """What the pages share: the folder, the ledger, the keys and the release that is being made."""
 
 import contextlib
+import itertools
 import re
 import threading
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ class Studio:
     jobs: Jobs = field(default_factory=Jobs)
     plans: Turns = field(default_factory=Turns)
     answers: dict[int, Answer] = field(default_factory=dict)  # to questions, while the studio runs
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))  # of questions that were priced
     seen: threading.Event = field(default_factory=threading.Event)  # set once its ledger was there
 
     def __post_init__(self) -> None:
