@@ -1,5 +1,7 @@
 """Priors over levels: what a schema allows, products behind noise of either law, ties, and laws of distances."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -172,3 +174,18 @@ def test_ties_count_as_found():
         beliefs, queries, shown, lambda squared, _, rng: squared + 1e-3 * rng.random(squared.shape)
     )
     assert broken.among_k.mean() < hits.mean() - 2  # power: without ties hardly any is found
+
+
+def test_the_sum_of_rare_shares_is_not_raised_by_cutting_them():
+    """300 flags that one record in a hundred has, behind noise that hides each of them, and not their sum."""
+    rng, columns, rows = np.random.default_rng(1), 300, 4_000
+    schema, noise = Schema([Flag(f"f{i}") for i in range(columns)]), NoiseLaw("laplace", math.sqrt(2))
+    bits = rng.random((rows, columns)) < 0.01
+    released = bits + rng.laplace(0.0, 1.0, bits.shape)
+    levels = Levels.of(schema, noise)
+    chances = levels.first_guess(released)
+    assert chances[1::2].sum() == pytest.approx(released.mean(axis=0).sum(), rel=1e-6)
+    assert np.clip(released.mean(axis=0), 1e-3, 1).sum() > 1.4 * bits.mean(axis=0).sum()  # what cutting alone gives
+    assert np.allclose(chances[::2] + chances[1::2], 1)
+    fitted = products.fit(released, levels, noise, sizes=()).products
+    assert fitted.chances[0, 1::2].sum() == pytest.approx(bits.mean(axis=0).sum(), rel=0.2)

@@ -96,17 +96,28 @@ class Levels:
 
     def first_guess(self, released: Floats) -> Floats:
         """Chances of levels by the means of released numbers; of a number, any level is as likely as another."""
-        reach, found = self.values - self.base[self.columns], np.empty(self.count)
-        seen = (released.mean(axis=0) - self.base)[self.columns]
+        reach, found = self.values - self.base[self.columns], 1 / np.bincount(self.group_of)[self.group_of]
+        means = np.array([self._have_columns(group) for group in self.groups])[self.group_of] & (reach != 0)
+        found[means] = (released.mean(axis=0) - self.base)[self.columns][means] / reach[means]
+        return self.with_total(found, released)
+
+    def with_total(self, chances: Floats, released: Floats) -> Floats:
+        """Chances of levels that add up as the means of released numbers do, where these show them."""
+        reach, found = self.values - self.base[self.columns], chances.copy()
+        means = np.array([self._have_columns(group) for group in self.groups])[self.group_of] & (reach != 0)
+        total = np.sum((released.mean(axis=0) - self.base)[self.columns][means] / reach[means])
+        found[means] = _with_total(found[means], float(total))
         for group in self.groups:
-            here = reach[group] != 0
-            alone = len(np.unique(self.columns[group][here])) == np.sum(here)  # each of these levels has its own column
-            chances = np.full(len(here), 1 / len(here))
-            if alone:
-                chances[here] = np.clip(seen[group][here] / reach[group][here], _RARE, 1.0)
-                chances[~here] = max(1 - float(chances[here].sum()), _RARE)
-            found[group] = chances / chances.sum()
+            at_base, by_means = reach[group] == 0, means[group]
+            if by_means.any():
+                found[group][at_base] = max(1 - float(found[group][by_means].sum()), _RARE)
+            found[group] /= found[group].sum()
         return found
+
+    def _have_columns(self, group: slice) -> bool:
+        """Whether each level of a group that is not at the base has a column of its own."""
+        columns = self.columns[group][self.values[group] != self.base[self.columns[group]]]
+        return len(np.unique(columns)) == len(columns)
 
     def likelihoods(self, released: Floats, noise: NoiseLaw) -> Floats:
         """How likely each level makes released rows, over the likeliest of its group: (rows, levels)."""
@@ -125,6 +136,21 @@ class _LevelGroup:
     width: int
     cells: float = 0.0
     binary: bool = True
+
+
+def _with_total(means: Floats, total: float) -> Floats:
+    """Noisy shares brought between ``_RARE`` and 1 with a sum, which is known far better than they are.
+
+    Cutting them alone would raise the sum: of many rare levels, what noise makes negative becomes 0, and the rest
+    stays. So the same is taken off all of them: the nearest point that has this sum.
+    """
+    total = float(np.clip(total, _RARE * len(means), len(means)))
+    low, high = float(means.min(initial=0.0)) - 1, float(means.max(initial=0.0))
+    for _ in range(60):
+        middle = (low + high) / 2
+        more = np.clip(means - middle, _RARE, 1.0).sum() > total
+        low, high = (middle, high) if more else (low, middle)
+    return np.clip(means - low, _RARE, 1.0)
 
 
 def _beside(column: DataColumn) -> bool:

@@ -90,6 +90,7 @@ def fit(rows: Floats, levels: Levels, noise: NoiseLaw, sizes: tuple[int, ...] = 
     nothing = Products(levels, np.ones(1), flat[None])
     guess = Products(levels, np.ones(1), levels.first_guess(sample[~held])[None])
     single = _alone(given, guess, flat)
+    single = Products(levels, single.shares, levels.with_total(single.chances[0], sample)[None])
     fitted = [_em(given, single, size) for size in sizes if size * _FEWEST <= len(given)]
     best = max([single, *fitted], key=lambda products: float(products.likelihood(tested).sum()))
     gains = best.likelihood(tested) - nothing.likelihood(tested)

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import scipy
 
 from sfumato.estimation import neighbours
 from sfumato.intervals.estimate import Ends
@@ -41,9 +40,9 @@ class LevelLaw(DistanceLaw):
 
     def bounds(self, tail: float) -> Ends:
         """Ends of the interval that leaves out ``tail`` on each side."""
+        low, high = DistanceLaw.bounds(self, tail)
         if not self.unit:
-            return DistanceLaw.bounds(self, tail)
-        low, high = self.ends(tail, -float(scipy.special.ndtri(tail)))
+            return low, high
         return self.unit * np.floor(low / self.unit + 0.5), self.unit * np.ceil(high / self.unit - 0.5)
 
 
