@@ -213,7 +213,7 @@ PAPER = Paper(
     "these intervals; and how many true neighbours the posterior expects. Protected is each value, by Laplace noise,\n"
     "or a record that moves by at most 1 in Euclidean length, by normal noise with delta 1e-6. MS-Web and MSNBC are\n"
     "flags and Adult is categories for the most part, so their prior is one of levels. The caution at the ends of\n"
-    "intervals was chosen on MNIST, Sports and facial expressions, that levels have it too on Adult and MS-Web, and the\n"
-    "weight of a record's uncertainty in the ranking of levels on MS-Web and MSNBC, all on other draws, so these\n"
+    "intervals was chosen on MNIST, Sports and facial expressions, that levels have it too on Adult and MS-Web, and\n"
+    "the weight of a record's uncertainty in the ranking of levels on MS-Web and MSNBC, all on other draws, so these\n"
     "lines are no test on new data.",
 )
