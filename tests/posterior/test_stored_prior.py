@@ -176,7 +176,9 @@ def test_the_command_guesses_by_public_labels(kept, question, tmp_path, capsys):
     assert [line["label"] for line in found] == own.tolist()
     assert np.mean((own > 0.5) == labels[1::2]) > 0.9
     assert main(command) == 0
-    assert "70 more records" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "70 more records" in said
+    assert "if the labelled records are a random sample" in said
     for text in ("a,b\n1,2\n", "record,label\nx,1\n", "record,label\n1,\n3,x\n", "record,label\n"):
         (tmp_path / "l.csv").write_text(text)
         assert main(command) == 2

@@ -1,5 +1,7 @@
 """The posterior of a sketch in the analyst's hands: nearest records, credible intervals, answers and fallbacks."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -139,6 +141,19 @@ def test_groups_labels_and_rows_come_out_of_the_noise(grouped):
     assert isinstance(posterior.regress(1, public, data[public, 0]), float)
     own = posterior.classify(public[:20], public, np.arange(200), k=1)
     assert (own != np.arange(20)).all()  # a record is not its own neighbour
+
+
+def test_labelled_records_say_how_right_guesses_of_others_are(grouped):
+    """Leave-one-out: what the labelled records say of guesses is what happens to others; of wrong labels it is not."""
+    data, groups, sketch = grouped
+    posterior, public, others = sketch.posterior(), np.arange(0, 400, 2), np.arange(1, 400, 2)
+    right = np.mean(posterior.classify(others, public, groups[public], k=5) == groups[others])
+    assert posterior.share_right(public, groups[public], k=5) == pytest.approx(right, abs=0.03)
+    mixed = np.random.default_rng(1).permutation(groups[public])
+    assert posterior.share_right(public, mixed, k=5) < 0.5
+    errors = np.abs(posterior.regress(others, public, data[public, 0], k=5) - data[others, 0])
+    assert np.mean(errors <= posterior.within(public, data[public, 0], k=5, level=0.9)) == pytest.approx(0.9, abs=0.07)
+    assert posterior.within(public[:20], data[public[:20], 0], k=5, level=0.99) == math.inf
 
 
 # ---- flags and categories -------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from typing import Any
 
 from sfumato import untrusted
 from sfumato.commands.console.estimates import LISTED, hidden, method_of, print_bar
-from sfumato.commands.console.options import add_folder, add_level, command, tell
+from sfumato.commands.console.options import add_folder, add_level, command, finite, tell
 
 
 def add_between_records(questions: Any) -> None:
@@ -52,6 +52,8 @@ def _add_by_labels(questions: Any) -> None:
         )
         asked.add_argument("--k", type=int, default=10, metavar="N", help="Number of neighbours (default 10).")
         _add_posterior(asked)
+        if name == "regress":
+            add_level(asked)
         asked.set_defaults(question=name)
 
 
@@ -165,8 +167,22 @@ def _by_labels(options: Any) -> None:
     pairs = list(zip(others.tolist(), found.tolist(), strict=True))
     lines = [f"{record:10}   {untrusted.line(guess, 40)}" for record, guess in pairs[:LISTED]]
     more = [f"{len(pairs) - len(lines)} more records (--json has all)."] if len(lines) < len(pairs) else []
-    said = f"By the {options.k} nearest of {len(known):,} records with public labels. No error bars."
-    tell(options, {"guesses": [{"record": r, "label": g} for r, g in pairs]}, "\n".join([*lines, *more, said]))
+    facts, checked = _checked(posterior, options, known, labels)
+    said = f"By the {options.k} nearest of {len(known):,} records with public labels. {checked}"
+    guesses = [{"record": r, "label": g} for r, g in pairs]
+    tell(options, {"guesses": guesses, **facts}, "\n".join([*lines, *more, said]))
+
+
+def _checked(posterior: Any, options: Any, known: Any, labels: Any) -> tuple[dict[str, Any], str]:
+    """How right such guesses are, by labelled records that are guessed by the others: as facts and in words."""
+    sampled = "if the labelled records are a random sample of all"
+    if options.question == "classify":
+        right = posterior.share_right(known, labels, options.k)
+        told = f"Of these, {right:.1%} are guessed right by the others; so are other records, {sampled}."
+        return {"right": right}, told
+    within = posterior.within(known, labels, options.k, options.level)
+    told = f"Of other records, {options.level:.0%} are guessed to within {within:.4g}, {sampled}."
+    return {"within": finite(within), "level": options.level}, told
 
 
 def _labelled(options: Any) -> tuple[Any, Any]:

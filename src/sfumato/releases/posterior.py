@@ -7,6 +7,7 @@ out, and intervals are corrected by what this shows (``posterior.held_out``). Ta
 posterior of their own (``releases.level_posterior``).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato import check
+from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.estimation import neighbours, quantities
 from sfumato.estimation.neighbours import Clusters
@@ -256,6 +257,24 @@ class Posterior:
         near = self._nearest_labelled(records, labelled, labels, k)
         found = np.asarray(labels, np.float64)[near].mean(axis=1)
         return found if np.ndim(records) else float(found[0])
+
+    def share_right(self, labelled: Index, labels: ArrayLike, k: int = 10) -> float:
+        """How many of the labelled records ``classify`` guesses right by the others, as a share.
+
+        That of all other records is expected to be the same, if the labelled ones are a random sample of all.
+        """
+        return float(np.mean(self.classify(labelled, labelled, labels, k) == np.asarray(labels)))
+
+    def within(self, labelled: Index, labels: ArrayLike, k: int = 10, level: float = defaults.LEVEL) -> float:
+        """How far ``regress`` errs at most, of labelled records guessed by the others, but for a share of 1 - level.
+
+        The error of another record is at most that with probability ``level``, nearly, if the labelled ones are a
+        random sample of all (leave-one-out conformal intervals); infinite where they are too few to tell.
+        """
+        check.between(0.0, 1.0, level=level)
+        errors = np.sort(np.abs(self.regress(labelled, labelled, labels, k) - np.asarray(labels, np.float64)))
+        place = max(math.ceil((len(errors) + 1) * level), 1)
+        return float(errors[place - 1]) if place <= len(errors) else math.inf
 
     def _nearest_labelled(self, records: Index, labelled: Index, labels: ArrayLike, k: int) -> Integers:
         """Places among the labelled of those nearest to each record, itself left out."""
