@@ -258,7 +258,10 @@ def options(request: PlanRequest, effort: RehearsalSize) -> list[Option]:
 
 
 def finalists(request: PlanRequest, effort: RehearsalSize) -> list[Option]:
-    """The sketches that a closed form puts first; of projections that do alike, the one with the least noise."""
+    """The sketches that a closed form puts first; of projections that do alike, the one with the least noise.
+
+    Columns as they are come with them in any case: the closed form knows nothing of levels, of which more is learned.
+    """
     assert request.guess is not None
     best: dict[tuple[str, str, int], tuple[float, Option]] = {}
     for curve in per_record.curves(request):
@@ -268,7 +271,8 @@ def finalists(request: PlanRequest, effort: RehearsalSize) -> list[Option]:
             score = correlation(errors, request.guess, request.rows or ROWS)
             if key not in best or score > best[key][0]:
                 best[key] = score, option
-    found = [option for _, option in sorted(best.values(), key=lambda pair: -pair[0])[: effort.finalists]]
+    ranked = [option for _, option in sorted(best.values(), key=lambda pair: -pair[0])]
+    found = [o for place, o in enumerate(ranked) if place < effort.finalists or o.family == "identity"]
     return [per_record.drawn(per_record.seeded(option, SEED), request) for option in found] if effort.drawn else found
 
 
