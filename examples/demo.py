@@ -46,7 +46,7 @@ def main() -> None:
     print(
         f"{OUTPUT}/people.csv: {people.num_rows:,} people of a census, {people.num_columns} columns, one row a person"
     )
-    step("1. Describe: what each column may hold, from the code book. No row is read.")
+    step("1. Describe: what each column may hold. No row is read.")
     described(Path("people.toml"))
     step("2. Plan: how good the table will be. Still no row is read, and nothing is spent.")
     command(f"plan --purpose table --schema people.toml --rows {people.num_rows} {PROMISE}")
