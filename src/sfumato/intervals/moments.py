@@ -162,7 +162,7 @@ def _two_laplace(far: Floats, ratio: float) -> Floats:
 
 
 def _laplace_and_normal(value: Floats, b: float, s: float) -> Floats:
-    """Tail of two noises' difference: Pr[n - m > y] for Laplace noise of scale b and normal noise of deviation s, y >= 0.
+    """Tail of two noises' difference: Pr[n - m > y] for Laplace noise of scale b and normal one of deviation s.
 
     Phi(-u) + e^(s^2/2b^2) (e^(-y/b) Phi(u - s/b) - e^(y/b) Phi(-u - s/b)) / 2 with u = y/s. The last term is less than
     half of the first, as Mills' ratio falls.
