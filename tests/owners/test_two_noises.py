@@ -138,7 +138,7 @@ def covered(interval, truth):
 def check_coverage(family, kinds, k, scales):
     """Within three standard errors at 4,000 repetitions; a little more where tests/intervals says so, and for cosines.
 
-    Of two kinds of noise in few columns, inner products may cover a little more too.
+    Of two kinds of noise, or in very few columns, inner products may cover a little more too.
     """
     law = pair_law(family, kinds, k, scales)
     for (z, w, truth), (_, _, ratio) in zip(released(family, law, k, CELLS), CELLS, strict=True):
@@ -146,7 +146,7 @@ def check_coverage(family, kinds, k, scales):
             share = covered(found.interval(), right)
             assert share >= 0.95 - SLACK, (name, truth)
             if name != "cosine" or ratio == FAR:
-                cautious = 0.005 if name == "distance" or kinds[0] != kinds[1] else 0.002
+                cautious = 0.005 if name == "distance" or kinds[0] != kinds[1] or k < 8 else 0.002
                 assert share <= 0.95 + cautious + SLACK, (name, truth)
 
 
