@@ -31,16 +31,7 @@ def add_plan(commands: Any) -> None:
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )
-    parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
-    parser.add_argument(
-        "--data", metavar="TABLE", help="Table whose column names the patterns of the schema match. No row is used."
-    )
-    parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
-    parser.add_argument(
-        "--space",
-        metavar="FILE",
-        help="Shared space (instead of --schema): what a sketch in it can do, or other mechanisms with its schema.",
-    )
+    _add_columns(parser)
     parser.add_argument(
         "--purpose",
         default=defaults.PURPOSE,
@@ -66,6 +57,20 @@ def add_plan(commands: Any) -> None:
     _add_table(parser)
     add_plot(parser, "the predicted errors")
     add_guarantee(parser)
+
+
+def _add_columns(parser: Any) -> None:
+    """Options that say what the columns are that a plan is for."""
+    parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
+    parser.add_argument(
+        "--data", metavar="TABLE", help="Table whose column names the patterns of the schema match. No row is used."
+    )
+    parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
+    parser.add_argument(
+        "--space",
+        metavar="FILE",
+        help="Shared space (instead of --schema): what a sketch in it can do, or other mechanisms with its schema.",
+    )
 
 
 def _add_table(parser: Any) -> None:
