@@ -76,8 +76,8 @@ class Factorisation(Protocol):
         """N(T): the largest squared length of a column of C over so many periods, exact; it never falls."""
         ...
 
-    def touched(self, horizon: int) -> int:
-        """The most measurements that a record of one period enters: each may round apart by one step more."""
+    def touched(self, horizon: int, rows: int = 1) -> int:
+        """The most measurements that so many rows, in any periods, enter: each may round apart by one step more."""
         ...
 
     def decoder(self, period: int) -> Decoder:
@@ -115,8 +115,9 @@ class SquareRoot(Factorisation):
         """The first column of the square root, which is the longest: its squared length as an integer."""
         return sum(int(weight) ** 2 for weight in _coefficients()[: _within(horizon)])
 
-    def touched(self, horizon: int) -> int:
+    def touched(self, horizon: int, rows: int = 1) -> int:
         """A record of the first period enters every measurement of the square root."""
+        del rows
         return _within(horizon)
 
     def decoder(self, period: int) -> Decoder:
@@ -153,9 +154,9 @@ class PlainTree(Factorisation):
         check.whole(1, horizon=horizon)
         return horizon.bit_length()
 
-    def touched(self, horizon: int) -> int:
-        """How many intervals of the tree a record enters, at most."""
-        return self.squared_norm(horizon)
+    def touched(self, horizon: int, rows: int = 1) -> int:
+        """How many intervals of the tree so many rows enter, at most."""
+        return min(self.squared_norm(horizon) * rows, 2 * horizon)
 
     def decoder(self, period: int) -> Decoder:
         """The largest intervals of the tree that make up the periods so far, each with weight 1."""
@@ -220,8 +221,9 @@ class Repeated(Factorisation):
         check.whole(1, horizon=horizon)
         return horizon
 
-    def touched(self, horizon: int) -> int:
-        """How many repeated releases a record enters, at most."""
+    def touched(self, horizon: int, rows: int = 1) -> int:
+        """A record of the first period is in all the repeated releases."""
+        del rows
         return self.squared_norm(horizon)
 
     def decoder(self, period: int) -> Decoder:
