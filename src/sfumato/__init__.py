@@ -19,6 +19,7 @@ _PUBLIC = {
     "Flag": "tables.columns",
     "GraphSketch": "mechanisms.graph_sketch",
     "Guarantee": "privacy.guarantee",
+    "Histogram": "mechanisms.histogram",
     "Id": "tables.columns",
     "Integer": "tables.columns",
     "Ledger": "ledger.ledger",

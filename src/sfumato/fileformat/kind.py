@@ -1,5 +1,6 @@
 """The record of a kind of release: columns, types, size, checks, sentences, and the class that serves it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -7,6 +8,11 @@ from typing import Any, Literal
 from sfumato.fileformat.manifest import Manifest
 
 NumberType = Literal["float64", "float32", "int32", "int8"]
+
+
+def noise_fits(law: str, scale: float, deviation: float) -> bool:
+    """Check of a kind: whether the scale and the standard deviation in a manifest are of the same noise."""
+    return abs(deviation / scale - (math.sqrt(2) if law == "laplace" else 1)) < 1e-9
 
 
 def _rows(manifest: Manifest) -> int:

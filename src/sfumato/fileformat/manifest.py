@@ -94,6 +94,47 @@ class CovarianceFacts(TypedDict):
     count_scale: NotRequired[float]
 
 
+class SummedNoiseFacts(TypedDict):
+    """One of several independent noises on a sum over owners: its law and scale, and how many owners have it."""
+
+    noise: NoiseName
+    scale: float
+    owners: int
+
+
+class CellTableFacts(TypedDict):
+    """Noisy counts of the cells of one table, in C order.
+
+    columns : in the schema's order.
+    cells   : how many there are.
+    cuts    : of numbers, ordinals and dates, between their bounds, in encoded units.
+    scale   : of the noise on each count.
+    noises  : in place of ``scale``, of a sum over owners whose noises are not all Gaussian.
+    """
+
+    columns: list[str]
+    cells: int
+    cuts: dict[str, list[float]]
+    scale: NotRequired[float]
+    noises: NotRequired[list[SummedNoiseFacts]]
+
+
+class HistogramFacts(TypedDict):
+    """Noisy counts of public cells, table after table.
+
+    sensitivity        : how far one unit moves all counts over their relative deviations: a table's scale over
+                         ``scale``.
+    standard_deviation : of the noise on counts of the table with the least.
+    """
+
+    name: str
+    noise: Literal["laplace", "gaussian", "sum"]
+    tables: list[CellTableFacts]
+    sensitivity: float
+    scale: NotRequired[float]
+    standard_deviation: float
+
+
 class ComponentFacts(TypedDict):
     """One Gaussian of a model."""
 
@@ -268,6 +309,7 @@ SketchManifest: TypeAlias = ManifestOf[SketchFacts]
 ResponsesManifest: TypeAlias = ManifestOf[ResponsesFacts]
 NoiseManifest: TypeAlias = ManifestOf[NoiseFacts]  # of distances, and of edge weights
 CovarianceManifest: TypeAlias = ManifestOf[CovarianceFacts]
+HistogramManifest: TypeAlias = ManifestOf[HistogramFacts]
 SyntheticManifest: TypeAlias = ManifestOf[SyntheticFacts]
 TableManifest: TypeAlias = ManifestOf[TableFacts]
 GraphSketchManifest: TypeAlias = ManifestOf[GraphSketchFacts]
