@@ -38,6 +38,7 @@ _PUBLIC = {
     "Set": "tables.columns",
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
+    "Space": "projection.space",
     "Stream": "pipeline.stream",
     "StreamError": "errors",
     "Synthetic": "mechanisms.synthetic.recipe",
