@@ -48,6 +48,7 @@ _PUBLIC = {
     "audit": "audit",
     "compare": "comparing.quality",
     "compare_privately": "comparing.private_quality",
+    "join": "owners.joined",
     "learn_schema": "pipeline.learn_schema",
     "load": "releases.release",
     "plan": "planning.plans",
