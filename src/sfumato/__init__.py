@@ -38,6 +38,7 @@ _PUBLIC = {
     "Set": "tables.columns",
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
+    "Space": "projection.space",
     "Synthetic": "mechanisms.synthetic.recipe",
     "Table": "mechanisms.table.recipe",
     "TableFile": "files.table_file",

@@ -42,6 +42,7 @@ from sfumato.fileformat.manifest import (
     Manifest,
     part_name,
 )
+from sfumato.fileformat.spaces import space_agrees
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
 
@@ -152,7 +153,7 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
         Guarantee.from_dict(manifest["guarantee"])
         schema = None if kind.graph else Schema.from_dict(manifest["schema"])
         sound = type(manifest.get("rows", 1)) is int and _files_fit(manifest) and kind.agrees(manifest, schema)
-        sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge")
+        sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge") and space_agrees(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:

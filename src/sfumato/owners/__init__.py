@@ -1,0 +1,1 @@
+"""Several releases in one analyst's hands: joined, linked, added. Nothing here draws noise or costs privacy."""
