@@ -108,7 +108,8 @@ class CellTableFacts(TypedDict):
 
     columns : in the schema's order.
     cells   : how many there are.
-    cuts    : of numbers, ordinals and dates, between their bounds, in encoded units.
+    cuts    : of numbers, ordinals and dates, between their bounds, in encoded units. A value that has a cell to itself
+              is there twice, the low bound once.
     scale   : of the noise on each count.
     noises  : in place of ``scale``, of a sum over owners whose noises are not all Gaussian.
     """

@@ -107,9 +107,12 @@ class CellTables:
         return sum(self.sizes)
 
     def cuts(self, place: int) -> dict[str, list[float]]:
-        """The cuts of the ordered columns of a table of cells, as a manifest states them."""
+        """The cuts of the ordered columns of a table of cells, as a manifest states them.
+
+        A value that has a cell to itself is there twice, or once more than as a bound.
+        """
         axes = self.domains[place].columns
-        return {axis.name: list(axis.edges[1:-1]) for axis in axes if isinstance(axis, Intervals)}
+        return {axis.name: _doubled(axis.edges) for axis in axes if isinstance(axis, Intervals)}
 
     def counts(self, block: Floats) -> Integers:
         """How many rows of an encoded block fall into each cell: all tables, one after the other."""
@@ -154,6 +157,12 @@ def _axis(fine: Axis, bins: Bins | None, *, alone: bool) -> Axis:
     return axis_of(fine.column, fine.start, TOGETHER)
 
 
+def _doubled(edges: Sequence[float]) -> list[float]:
+    """The cuts between two bounds, where one at the double after another edge is written as that edge again."""
+    pairs = itertools.pairwise(edges[:-1])
+    return [below if math.nextafter(below, math.inf) == cut else cut for below, cut in pairs]
+
+
 def _cut(column: DataColumn, start: int, cuts: Sequence[float] | None) -> Axis:
     """The cells of one column, from the cuts that a manifest states."""
     if isinstance(column, Flag | Category) and cuts is None:
@@ -161,7 +170,10 @@ def _cut(column: DataColumn, start: int, cuts: Sequence[float] | None) -> Axis:
     if not isinstance(column, Real | Integer | Ordinal | Date) or cuts is None:
         raise ParameterError(f"cuts are those of numbers, ordinals and dates, and these have some: {column.name!r}")
     low, high = bounds_of(column)
-    inside = [float(cut) for cut in cuts]
+    inside: list[float] = []
+    for cut in cuts:
+        below = inside[-1] if inside else low
+        inside.append(math.nextafter(below, math.inf) if float(cut) == below else float(cut))
     rising = all(one < two for one, two in itertools.pairwise([low, *inside]))
     if not rising or (inside and not (math.isfinite(inside[-1]) and inside[-1] <= high)):
         raise ParameterError(f"cuts of {column.name!r} must rise strictly between its bounds")

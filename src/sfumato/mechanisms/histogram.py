@@ -27,11 +27,12 @@ import numpy as np
 from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.marginals.cell_tables import CellTables
-from sfumato.mechanisms import base
-from sfumato.mechanisms.base import Noise, Published, Recipe, Summed
+from sfumato.mechanisms import base, in_space
+from sfumato.mechanisms.base import Noise, Published, Summed
 from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss
+from sfumato.projection.space import AnySpace
 from sfumato.queries.axes import Bins
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
@@ -41,19 +42,23 @@ _SAFE = 1 + 2.0**-40  # more than doubles get wrong
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram(Recipe):
+class Histogram(in_space.InSpace):
     """The recipe: noisy counts of public cells.
 
     tables : the columns of each table, such as ``(("age",), ("sex", "income"))``; left out, every column by itself.
     noise  : left out, Gaussian where delta > 0, else Laplace.
     bins   : public cuts of numbers, ordinals and dates: how many equal cells, or a list of cuts. Left out, the fine
              cells of a synthetic table where a column is alone, and at most 32 equal parts in tables of several.
+    space  : a shared space, or its file: its schema is that of the release, and the manifest names it.
+    columns: those of the space that the owner holds, where they are not all.
     """
 
     tables: tuple[tuple[str, ...], ...] | None = None
     _: KW_ONLY
     noise: Noise | None = defaults.NOISE
     bins: Mapping[str, Bins] = field(default_factory=dict)
+    space: AnySpace = field(default=None, repr=False)
+    columns: Sequence[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check.one_of(("laplace", "gaussian"), noise=self.noise or "gaussian")
@@ -61,9 +66,12 @@ class Histogram(Recipe):
             raise ParameterError(f"bins are cuts by column, such as {{'age': 10}}, got a {type(self.bins).__name__}")
         if self.tables is not None:
             object.__setattr__(self, "tables", _tables(self.tables))
+        in_space.take_place(self)
 
-    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedHistogram":
+    def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedHistogram":
         """The cells of the schema, and what one unit moves of their counts; nothing is read."""
+        schema = in_space.schema_needed(self, schema)
+        in_space.check_fixed(self.place[0], guarantee)
         if guarantee.unit != "record" or guarantee.allowed_change.kind != "box":
             raise ParameterError(
                 "counts protect whole records, which may change to any other: use unit='record' and a change of kind "
@@ -183,5 +191,6 @@ class PreparedHistogram(Summed):
             **base.noise_facts(self.order, self.reach, scale),
         }
         facts = {"kind": "histogram", "mechanism": mechanism, "rows": records}
+        facts |= in_space.space_facts(*self.recipe.place)
         column = np.asarray(values, np.float64)[None]
         return Published(facts, ("value",), iter([column]), by_record=False)

@@ -19,6 +19,7 @@ from sfumato.numerics.types import Floats, Integers
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
+from sfumato.releases.histogram import HistogramRelease
 from sfumato.releases.release import AnyRelease, Nearest, load
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.synthetic import SyntheticRelease
@@ -119,6 +120,8 @@ def _questions(release: AnyRelease) -> list[Question]:
         return _of_a_graph(release)
     if isinstance(release, CovarianceRelease):
         return _of_a_covariance(release)
+    if isinstance(release, HistogramRelease):
+        return table_screen.histogram_questions(release)
     if isinstance(release, SyntheticRelease):
         return _of_samples()
     return table_screen.questions(release) if isinstance(release, TableRelease) else _of_records(release)

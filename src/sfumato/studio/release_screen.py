@@ -59,6 +59,7 @@ _HELD = {
     "dimension": "Numbers each",
     "noise": "Noise",
     "rows": "Rows of the sketch",
+    "cells": "Cells",
     "vertices": "Vertices",
     "label": "Label column",
 }

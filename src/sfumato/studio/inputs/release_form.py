@@ -11,6 +11,7 @@ from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.mechanisms.histogram import Histogram
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
@@ -31,6 +32,7 @@ MECHANISMS: Final = {
     "distances": "noise on the distances of all pairs",
     "synthetic": "synthetic records from a Gaussian model",
     "covariance": "covariance of the columns",
+    "histogram": "histogram: counts of every column",
     "graph sketch": "graph: a sketch that answers cuts",
     "edge noise": "graph: noise on every pair",
     "edge response": "graph: randomized response on every pair",
@@ -110,6 +112,7 @@ _RECIPES: dict[str, Callable[[Form, ReleaseFacts], Recipe]] = {
     "covariance": lambda f, _: Covariance(
         noise=_noise(f), centred=f.get("centred") != "no" and defaults.CENTRED, rows=whole_in(f, "rows")
     ),
+    "histogram": lambda f, _: Histogram(noise=_noise(f)),
     "graph sketch": lambda f, _: GraphSketch(rows=whole_in(f, "rows"), vertices=whole_in(f, "vertices")),
     "edge noise": lambda f, _: EdgeNoise(vertices=whole_in(f, "vertices")),
     "edge response": lambda f, _: EdgeResponse(vertices=whole_in(f, "vertices")),
@@ -128,7 +131,7 @@ def labels_of(schema: Schema | None, mechanism: str) -> list[str]:
 
 def check_memory(recipe: Recipe, schema: Schema | None, memory: int = MEMORY) -> None:
     """Limit the memory of a release: refuse, before anything is drawn or spent, one that would need too much."""
-    if isinstance(recipe, Table):
+    if isinstance(recipe, Table | Histogram):
         return  # it reads codes, not encoded columns, and bounds its model itself
     columns = 1 if schema is None else schema.encoding.dim
     width = recipe.width or columns
