@@ -1,0 +1,1 @@
+"""Releases of several owners in one analyst's hands."""
