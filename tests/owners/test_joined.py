@@ -38,9 +38,7 @@ def made(schema, terms, space, rows=30, seed=0, **more):
 
 def several_owners(schema=FLAGS, family="sparse", dimension=8):
     space = sf.Space(schema, family, dimension, seed=5)
-    return {
-        name: made(schema, terms, space, rows=20 + 5 * i, seed=i) for i, (name, terms) in enumerate(TERMS.items())
-    }
+    return {name: made(schema, terms, space, rows=20 + 5 * i, seed=i) for i, (name, terms) in enumerate(TERMS.items())}
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,10 @@ class Account(InNotebooks):
         self._sources(folded, request)
         return Price(self._quotes(self._standing(folded), request)[0])
 
+    def quoted(self, request: Request) -> Price:
+        """What a request would cost of the account, of data that it admits before it is charged; nothing is written."""
+        return Price(self._quotes(self.dataset, request)[0])
+
     def reserve(self, request: Request) -> Reservation:
         """Spend what a release will cost, durably; raises BudgetError if it does not fit.
 

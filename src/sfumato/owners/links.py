@@ -82,9 +82,7 @@ class Links:
         """The most links of which at most this share is estimated to be false."""
         check.between(0, 1, fdr=fdr)
         count = int(np.sum(self.rates <= fdr))
-        return replace(
-            self, pairs=self.pairs[:count], probability=self.probability[:count], rates=self.rates[:count]
-        )
+        return replace(self, pairs=self.pairs[:count], probability=self.probability[:count], rates=self.rates[:count])
 
     @property
     def privacy(self) -> str:
@@ -98,9 +96,7 @@ class Links:
     def table(self) -> pa.Table:
         """The links as an Arrow table: first, second, probability, false_rate."""
         first, second = self.pairs.T
-        return pa.table(
-            {"first": first, "second": second, "probability": self.probability, "false_rate": self.rates}
-        )
+        return pa.table({"first": first, "second": second, "probability": self.probability, "false_rate": self.rates})
 
 
 def link(a: Any, b: Any) -> Links:
@@ -191,7 +187,7 @@ def _check_pair(a: Any, b: Any) -> None:
             raise ReleaseError(
                 f"links need {_FEWEST} records of each owner to learn from, and {name} has {release.rows}"
             )
-    if a is b or a.columns.shape == b.columns.shape and np.array_equal(a.columns, b.columns):
+    if a is b or (a.columns.shape == b.columns.shape and np.array_equal(a.columns, b.columns)):
         raise ParameterError("a and b are the same release: every record would be linked to itself")
     differing = _differences(a, b)
     if differing:

@@ -17,7 +17,7 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
 from sfumato.ledger.reservation import Reservation, mark
 from sfumato.ledger.sources import Origin
-from sfumato.ledger.state import Request
+from sfumato.ledger.state import Price, Request
 from sfumato.pipeline.charging import charged
 from sfumato.pipeline.release import FROM_BOUNDS, Budget
 from sfumato.privacy.calibration import least_epsilon
@@ -104,18 +104,36 @@ class StreamCharges:
 
         A reservation for the same that a killed process has left is used, so that nothing is spent twice.
         """
-        loss = about.measuring.more(about.scale, about.horizon, horizon)
-        if loss is None:
+        request = self._extension(about, horizon)
+        if request is None:
             yield None
             return
-        promise = replace(about.measuring.guarantee, epsilon=least_epsilon(loss, about.measuring.guarantee.delta))
-        request = self._request(about, loss, promise, horizon)
         left = self._left(request)
         if left is not None:
             yield self._drawn(left, horizon)
             return
         with charged(self.account, request) as reservation:
             yield self._drawn(Entered(reservation.number, reservation.hash, horizon), horizon)
+
+    def _extension(self, about: Description, horizon: int) -> Request | None:
+        """What a ledger is asked for the extra of a longer horizon; None if it costs nothing."""
+        loss = about.measuring.more(about.scale, about.horizon, horizon)
+        if loss is None:
+            return None
+        promise = replace(about.measuring.guarantee, epsilon=least_epsilon(loss, about.measuring.guarantee.delta))
+        return self._request(about, loss, promise, horizon)
+
+    # ---- what it would cost ----
+
+    def price_to_open(self, about: Description) -> Price:
+        """What the whole horizon of a new stream would cost, cap by cap; nothing is written."""
+        loss = about.measuring.whole(about.scale, about.horizon)
+        return self.account.quoted(self._request(about, loss, about.guarantee, about.horizon))
+
+    def price_to_extend(self, about: Description, horizon: int) -> Price | None:
+        """What a longer horizon of a stream would cost, cap by cap; None if it costs nothing. Nothing is written."""
+        request = self._extension(about, horizon)
+        return None if request is None else self.account.quoted(request)
 
     def _drawn(self, entry: Entered, horizon: int) -> Entered:
         one = Reservation(self.account.journal, self.account.name, entry.number, entry.hash)
