@@ -70,6 +70,7 @@ class Space(InNotebooks):
         if self.dimension is None and family != "identity":
             raise ParameterError(f"family={family!r} needs a dimension, got dimension=None")
         dimension = columns if self.dimension is None else self.dimension
+        check.whole(1, dimension=dimension)
         sparsity = settled_sparsity(family, self.sparsity)
         check_shape(family, columns, dimension, sparsity)
         seed = secrets.randbits(_SEED_BITS) if self.seed is None else self.seed

@@ -8,6 +8,7 @@ from sfumato.version import __version__
 COMMANDS = {  # and the module that has its options, in the order of the help
     "schema": "schema",
     "check": "schema",
+    "space": "owners.space",
     "plan": "plan",
     "regions": "plan",
     "feasible": "plan",
@@ -16,6 +17,7 @@ COMMANDS = {  # and the module that has its options, in the order of the help
     "report": "report",
     "compare": "compare",
     "estimate": "estimate",
+    "add": "owners.add",
     "ask": "ask",
     "sql": "sql",
     "ledger": "ledger",

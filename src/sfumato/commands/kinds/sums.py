@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from sfumato import defaults
-from sfumato.commands.console.options import add_guarantee, add_neighbours, add_table, table
+from sfumato.commands.console.options import add_guarantee, add_neighbours, add_table, place_of, table
 from sfumato.commands.kinds.terms import (
     BY_DELTA,
     NOISES,
@@ -102,7 +102,7 @@ def _public_rows(options: Any) -> int | None:
 
 
 def _add_covariance(parser: argparse.ArgumentParser) -> None:
-    add_table(parser)
+    add_table(parser, space=True)
     add_noise(parser, f"on each sum, or a sketch {BY_DELTA}", (*NOISES, "sketch"))
     parser.add_argument(
         "--centred",
@@ -118,11 +118,12 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
 def _covariance(options: Any) -> Terms:
     from sfumato.mechanisms.covariance import Covariance
 
-    return terms_of(options, Covariance(noise=options.noise, centred=options.centred, rows=options.rows))
+    recipe = Covariance(noise=options.noise, centred=options.centred, rows=options.rows, **place_of(options))
+    return terms_of(options, recipe)
 
 
 def _add_histogram(parser: argparse.ArgumentParser) -> None:
-    add_table(parser)
+    add_table(parser, space=True)
     parser.add_argument(
         "--of",
         action="append",
@@ -146,7 +147,8 @@ def _histogram(options: Any) -> Terms:
     from sfumato.mechanisms.histogram import Histogram
 
     tables = None if options.of is None else tuple(_columns(text) for text in options.of)
-    return terms_of(options, Histogram(tables, noise=options.noise, bins=dict(map(_bins, options.bins))))
+    bins = dict(map(_bins, options.bins))
+    return terms_of(options, Histogram(tables, noise=options.noise, bins=bins, **place_of(options)))
 
 
 def _columns(text: str) -> tuple[str, ...]:
