@@ -45,6 +45,7 @@ _PUBLIC = {
     "Table": "mechanisms.table.recipe",
     "TableFile": "files.table_file",
     "Vector": "tables.columns",
+    "add": "owners.sums",
     "audit": "audit",
     "compare": "comparing.quality",
     "compare_privately": "comparing.private_quality",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from sfumato import untrusted
 from sfumato.errors import ParameterError
-from sfumato.fileformat.kind import Kind, noise_fits
+from sfumato.fileformat.kind import Kind, noise_fits, summed_deviation
 from sfumato.fileformat.manifest import HistogramFacts, HistogramManifest
 from sfumato.tables.schema import Schema
 
@@ -33,8 +33,10 @@ def noises(facts: HistogramFacts, place: int) -> list[tuple[str, float, int]]:
 
 def deviation(facts: HistogramFacts, place: int) -> float:
     """The standard deviation of the noise on each count of a histogram's table."""
-    found = noises(facts, place)
-    return math.sqrt(math.fsum(many * (2 if law == "laplace" else 1) * scale**2 for law, scale, many in found))
+    table = facts["tables"][place]
+    if facts["noise"] == "sum":
+        return summed_deviation(table["noises"])
+    return float(table["scale"]) * (math.sqrt(2) if facts["noise"] == "laplace" else 1.0)
 
 
 def _size(manifest: HistogramManifest) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato import untrusted
 from sfumato.fileformat.histogram_kind import HISTOGRAM
-from sfumato.fileformat.kind import Kind, NumberType, noise_fits
+from sfumato.fileformat.kind import Kind, NumberType, noise_fits, summed_deviation
 from sfumato.fileformat.manifest import (
     MOST_NUMBERS,
     CovarianceManifest,
@@ -190,6 +190,8 @@ def _covariance_agrees(manifest: CovarianceManifest, schema: Schema) -> bool:
         return False
     if facts["noise"] == "sketch":
         return manifest["numerics"] == "idealized"
+    if facts["noise"] == "sum":
+        return abs(summed_deviation(facts["noises"]) / facts["standard_deviation"] - 1) < 1e-9
     return noise_fits(facts["noise"], facts["scale"], facts["standard_deviation"])
 
 
@@ -201,7 +203,8 @@ def _covariance_contents(manifest: CovarianceManifest) -> str:
     if facts["noise"] == "sketch":
         return f"{facts['sketch_rows']} Gaussian rows whose covariance is {what}, plus a known ridge"
     where = " (less by the square root of 2 off the diagonal)" if facts["noise"] == "gaussian" else " on each"
-    return f"{what}, with {facts['noise']} noise of standard deviation {facts['standard_deviation']:.6g}{where}"
+    law = "summed" if facts["noise"] == "sum" else facts["noise"]
+    return f"{what}, with {law} noise of standard deviation {facts['standard_deviation']:.6g}{where}"
 
 
 def _covariance_sensitivity(manifest: CovarianceManifest) -> str:

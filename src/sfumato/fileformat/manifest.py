@@ -78,11 +78,19 @@ class ResponsesFacts(TypedDict):
     levels: NotRequired[int]  # that numbers were cut into
 
 
+class SummedNoiseFacts(TypedDict):
+    """One of several independent noises on a sum over owners: its law and scale, and how many owners have it."""
+
+    noise: NoiseName
+    scale: float
+    owners: int
+
+
 class CovarianceFacts(TypedDict):
     """Noisy sums of squares and products, or a Gaussian sketch of them with a ridge."""
 
     name: str
-    noise: Literal["laplace", "gaussian", "sketch"]
+    noise: Literal["laplace", "gaussian", "sketch", "sum"]
     centred: bool
     columns: int
     longest: float
@@ -93,14 +101,7 @@ class CovarianceFacts(TypedDict):
     sketch_rows: NotRequired[int]
     ridge: NotRequired[float]
     count_scale: NotRequired[float]
-
-
-class SummedNoiseFacts(TypedDict):
-    """One of several independent noises on a sum over owners: its law and scale, and how many owners have it."""
-
-    noise: NoiseName
-    scale: float
-    owners: int
+    noises: NotRequired[list[SummedNoiseFacts]]  # of a sum over owners, not all of which have Gaussian noise
 
 
 class CellTableFacts(TypedDict):
@@ -305,6 +306,21 @@ class PeriodFacts(TypedDict):
     scale: float
 
 
+class SeveralFacts(TypedDict):
+    """The composed loss of somebody who is with all owners."""
+
+    epsilon: float
+    delta: float
+
+
+class OwnerFacts(TypedDict):
+    """What a joined or added release says of each release in it."""
+
+    digest: str
+    guarantee: GuaranteeFields
+    rows: NotRequired[int]
+
+
 class FileFacts(TypedDict):
     """Digest and size of a file."""
 
@@ -327,6 +343,8 @@ class ManifestOf(TypedDict, Generic[_Mechanism]):
     projection: NotRequired[ProjectionFacts]
     lattice: NotRequired[LatticeFacts]
     space: NotRequired[SpaceFacts]
+    owners: NotRequired[list[OwnerFacts]]
+    several: NotRequired[SeveralFacts]
     schema: NotRequired[dict[str, Any]]
     rows: NotRequired[int]
     protected: bool

@@ -34,6 +34,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Loss
 from sfumato.projection.space import AnySpace
 from sfumato.queries.axes import Bins
+from sfumato.randomness.noise import SMALLEST_SCALE
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -139,8 +140,11 @@ class PreparedHistogram(Summed):
         return base.noise_loss(self.order, level)
 
     def scale(self, level: float) -> float:
-        """The scale of the noise on counts of the largest table, in records (b, or the deviation); rounded up."""
-        return math.nextafter(level * self.reach, math.inf)
+        """The scale of the noise on counts of the largest table, in records (b, or the deviation); rounded up.
+
+        No less than the sampler can draw, which is more noise than a large epsilon asks for.
+        """
+        return max(math.nextafter(level * self.reach, math.inf), SMALLEST_SCALE)
 
     def counted(self, rows: Rows) -> tuple[Integers, int]:
         """The exact counts of all cells, and how many rows were read."""
@@ -158,7 +162,6 @@ class PreparedHistogram(Summed):
         """
         scale = self.scale(level)
         most = float(self.weights.max())
-        base.check_scale(self.guarantee, scale, level, "nearer to 1 for these tables")
         base.check_scale(self.guarantee, scale * most, level, "nearer to 1 for these tables")
         exact, count = self.counted(rows)
         records = base.public_rows(count, self.guarantee)

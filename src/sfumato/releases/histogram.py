@@ -99,7 +99,7 @@ class HistogramRelease(NumbersRelease):
                   columns of the only table.
         level   : of the intervals, each by itself.
         Guarantee: post-processing of a release; costs no privacy.
-        Error: unbiased; noise only. Counts may be negative, as noise makes them; intervals are cut at 0.
+        Error: unbiased, so that sums of counts are; noise only. Counts may be negative then; intervals are cut at 0.
         """
         place = self._place(columns)
         domain, noisy = self.cells.domains[place], self._noisy[place]
@@ -113,7 +113,7 @@ class HistogramRelease(NumbersRelease):
         low, high = (np.asarray(end, np.float64) for end in found.interval(level))
         shape = np.indices(summed.shape).reshape(len(axes), -1)
         labels = {axis.name: _labels(axis).take(pa.array(codes)) for axis, codes in zip(axes, shape, strict=True)}
-        numbers = (found.value, found.standard_error, low, high)
+        numbers = (found.uncut, found.standard_error, low, high)
         added = {_free(name, labels): pa.array(np.asarray(n)) for name, n in zip(_ADDED, numbers, strict=True)}
         return pa.table(labels | added)
 

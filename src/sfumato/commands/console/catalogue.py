@@ -18,6 +18,7 @@ COMMANDS = {  # and the module that has its options, in the order of the help
     "report": "report",
     "compare": "compare",
     "estimate": "estimate",
+    "add": "owners.add",
     "ask": "ask",
     "sql": "sql",
     "ledger": "ledger",

@@ -123,7 +123,7 @@ def _covariance(options: Any) -> Terms:
 
 
 def _add_histogram(parser: argparse.ArgumentParser) -> None:
-    add_table(parser)
+    add_table(parser, space=True)
     parser.add_argument(
         "--of",
         action="append",
@@ -147,7 +147,8 @@ def _histogram(options: Any) -> Terms:
     from sfumato.mechanisms.histogram import Histogram
 
     tables = None if options.of is None else tuple(columns_of(text) for text in options.of)
-    return terms_of(options, Histogram(tables, noise=options.noise, bins=dict(map(bins_of, options.bins))))
+    bins = dict(map(bins_of, options.bins))
+    return terms_of(options, Histogram(tables, noise=options.noise, bins=bins, **place_of(options)))
 
 
 def columns_of(text: str) -> tuple[str, ...]:
