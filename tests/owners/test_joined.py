@@ -36,7 +36,7 @@ def made(schema, terms, space, rows=30, seed=0, **more):
     )
 
 
-def several_owners(schema=FLAGS, family="sparse", dimension=8):
+def several_owners(schema=FLAGS, family="gaussian", dimension=8):
     space = sf.Space(schema, family, dimension, seed=5)
     return {name: made(schema, terms, space, rows=20 + 5 * i, seed=i) for i, (name, terms) in enumerate(TERMS.items())}
 
@@ -269,16 +269,16 @@ def test_joined_rows_are_clustered(joined):
 
 
 def test_spaces_that_do_not_match_are_refused_by_what_differs(owners):
-    other = made(FLAGS, TERMS["b"], sf.Space(FLAGS, "sparse", 8, seed=6), seed=3)
+    other = made(FLAGS, TERMS["b"], sf.Space(FLAGS, "gaussian", 8, seed=6), seed=3)
     with pytest.raises(sf.ReleaseError, match=r"a and b are not in the same space: they differ in seed \(5 and 6\)"):
         sf.join([owners["a"], other], allow_unprotected=True)
-    smaller = made(FLAGS, TERMS["b"], sf.Space(FLAGS, "sparse", 4, seed=5), seed=3)
+    smaller = made(FLAGS, TERMS["b"], sf.Space(FLAGS, "gaussian", 4, seed=5), seed=3)
     with pytest.raises(sf.ReleaseError, match=r"dimension \(8 and 4\)"):
         sf.join([owners["a"], smaller], allow_unprotected=True)
 
 
 def test_parts_of_columns_are_compared_with_the_same_part_only(owners):
-    space = sf.Space(FLAGS, "sparse", 8, seed=5)
+    space = sf.Space(FLAGS, "gaussian", 8, seed=5)
     names = tuple(f"f{i}" for i in range(12))
     parts = [
         sf.release(
@@ -330,10 +330,14 @@ def test_what_cannot_be_joined_is_refused(owners, tmp_path):
 # ---- what somebody loses --------------------------------------------------------------------------------------------
 
 
-def test_the_manifest_states_what_somebody_loses_who_is_with_all(owners, joined):
+def test_the_manifest_states_what_somebody_loses_who_is_with_all(owners, joined, monkeypatch):
+    monkeypatch.setattr("sfumato.owners.several._DISTRIBUTIONS", 0)  # at such epsilons they take seconds
     facts = joined.manifest
     assert [one["rows"] for one in facts["owners"]] == [20, 25, 30]
     assert [one["guarantee"]["epsilon"] for one in facts["owners"]] == [8.0, 30.0, 20.0]
     assert facts["space"]["digest"] == owners["a"].manifest["space"]["digest"]
-    assert joined.several["delta"] == 2e-6
-    assert 30.0 < joined.several["epsilon"] <= 58.0
+    assert "several" in facts
+    space, low = sf.Space(FLAGS, "sparse", 8, seed=5), [(1.0, 1e-6, "gaussian"), (0.5, 1e-6, "gaussian")]
+    both = sf.join([made(FLAGS, terms, space, seed=i) for i, terms in enumerate(low)], allow_unprotected=True)
+    assert both.several["delta"] == 2e-6
+    assert 1.0 < both.several["epsilon"] < 1.5
