@@ -1,5 +1,6 @@
 """The lines of the table: how contests of each mechanism are drawn."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,15 +14,18 @@ from refute.pairs import Neighbourhood
 from refute.released import Released, contest, family_of, public_seed
 from refute.schemas import Terms
 from refute.search import Line
+from sfumato.errors import ParameterError
 from sfumato.mechanisms.chosen_sketch import ChosenSketch
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
+from sfumato.mechanisms.in_space import lattice_in
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.mechanisms.table.recipe import Table
 from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.projection.space import Space
 from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
 from sfumato.tables.schema import Schema
 
@@ -48,6 +52,24 @@ def _sketch(luck: Generator, *, noise: Any) -> Released:
     of = schemas.schema(luck, Terms())
     recipe = Sketch(noise=noise, seed=public_seed(luck), **family_of(luck, of.encoding.dim))
     return contest(luck, recipe, _around(luck, of, noise, least=1))
+
+
+def _in_space(luck: Generator) -> Released:
+    """A sketch in a shared space, often of an owner who holds only some of its columns."""
+    of, noise = schemas.schema(luck, Terms()), pick(luck, ("laplace", "gaussian"))
+    given = family_of(luck, of.encoding.dim)
+    given = {"family" if name == "projection" else name: value for name, value in given.items()}
+    space = Space(of, seed=public_seed(luck), **given)
+    names = [column.name for column in of.data_columns]
+    held = [name for name in names if chance(luck, 0.5)] or names[:1]
+    recipe = Sketch(space=space, noise=noise)
+    if of.norm is None and chance(luck, 0.7):
+        with contextlib.suppress(ParameterError):  # beside a far wider column, a projection can be 0 on narrow ones
+            lattice_in(space, held)
+            recipe = Sketch(space=space, columns=held, noise=noise)
+    schema = recipe.schema_for(None)
+    assert schema is not None
+    return contest(luck, recipe, _around(luck, schema, noise, least=1))
 
 
 def _one_column(luck: Generator) -> Released:
@@ -193,6 +215,7 @@ _NOISY: dict[str, Drawn] = {
 _OTHERS: dict[str, Drawn] = {
     "Sketch, fresh projection": _fresh,
     "Sketch, one column": _one_column,
+    "Sketch, shared space": _in_space,
     "Covariance, sketch": _scatter,
     "RandomizedResponse": _responses,
     "GraphSketch": graphs.graph_sketch,

@@ -288,14 +288,14 @@ def _lines(*names: str) -> tuple[str, ...]:
 
 _ROWS = _lines("Sketch", "ChosenSketch", "Components", "Covariance", "Synthetic", "NoisyDistances", "Table")
 _TABLES = ("Table, gaussian", "Table, laplace")
-_COLUMN = ("Sketch, one column",)
+_COLUMN, _SPACE = ("Sketch, one column",), ("Sketch, shared space",)
 _QUESTIONS = ("Question, gaussian", "Question, laplace")
 _OF_ONE = ("Question, one column",)
 _QUANTILES = ("Question, quantiles",)
 _ATTAINED = ("Covariance, sketch", "RandomizedResponse", "Counting", "MWEM", "SparseVector")
 
 TWINS = (
-    Twin("noise halved", (*_ROWS, *_PAIRS, *_ATTAINED), _noise_halved),
+    Twin("noise halved", (*_ROWS, *_PAIRS, *_ATTAINED, *_SPACE), _noise_halved),
     Twin("weights ignored", _lines("NoisyDistances", "Sketch", "Covariance"), _prepared_for(_unweighted)),
     Twin("group forgotten", (*_lines("Covariance", "Sketch", "Synthetic"), "MWEM", "Counting"), _prepared_for(_alone)),
     Twin("clip left out", _lines("Sketch"), lambda: _replaced(InputGrid, "round", _unclipped_input)),
@@ -311,7 +311,7 @@ TWINS = (
         ("EdgeNoise, laplace", "EdgeNoise, gaussian"),
         lambda: _replaced(edges, "_WEIGHTS", mock.Mock(round=_not_bounded)),
     ),
-    Twin("sensitivity halved", _lines("Sketch", "Components"), _halved(LatticeProjection, "sensitivity")),
+    Twin("sensitivity halved", (*_lines("Sketch", "Components"), *_SPACE), _halved(LatticeProjection, "sensitivity")),
     Twin("sensitivity halved", _lines("Covariance", "Components"), _halved(CentredGrid, "reach")),
     Twin("sensitivity halved", _lines("NoisyDistances"), _halved(PreparedDistances, "sensitivity")),
     Twin("sensitivity of the mean halved", _lines("Synthetic"), _halved(MeanStage, "sensitivity")),

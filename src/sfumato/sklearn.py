@@ -18,7 +18,7 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.types import Floats
 from sfumato.pipeline import release
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.projection.projection import Family
+from sfumato.projection.families import Family
 from sfumato.tables.encoding import Scale
 from sfumato.tables.schema import Schema
 

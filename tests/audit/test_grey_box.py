@@ -25,6 +25,7 @@ from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic, Synthetic
 from sfumato.numerics.lattice import InputGrid
 from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.projection.space import Space
 from sfumato.tables.columns import Category, Flag, Id, Real
 from sfumato.tables.schema import Schema
 
@@ -84,6 +85,7 @@ def near(pair_table):
 
 TABLES = {
     "sketch of values": (Sketch(dimension=3, seed=1), TABLE, VALUE, replaced(value=True)),
+    "sketch in a space": (Sketch(space=Space(TABLE, dimension=3, seed=1)), TABLE, VALUE, replaced(value=True)),
     "sketch of records": (Sketch(dimension=3, projection="gaussian", noise="gaussian"), TABLE, SLACK, replaced()),
     "sketch of clipped rows": (Sketch(dimension=2, projection="rademacher"), CLIPPED, {}, replaced()),
     "sketch of a ball": (

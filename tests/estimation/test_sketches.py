@@ -17,7 +17,8 @@ from sfumato.intervals.estimate import Quantity
 from sfumato.intervals.moments import _FAMILIES, Geometry, NoiseLaw, SketchLaw
 from sfumato.intervals.pair_law import Gram
 from sfumato.intervals.squared_lengths import LengthLaw
-from sfumato.projection.projection import Family, Projection
+from sfumato.projection.families import Family
+from sfumato.projection.projection import Projection
 from support.evidence import agrees
 from support.images import images, noise_draws
 

@@ -39,6 +39,7 @@ def test_the_types_have_the_keys_of_the_json_schema():
     for name, type_ in (
         ("projection", manifest.ProjectionFacts),
         ("lattice", manifest.LatticeFacts),
+        ("space", manifest.SpaceFacts),
         ("ledger", manifest.LedgerFacts),
         ("guarantee", manifest.GuaranteeFields),
     ):

@@ -12,7 +12,7 @@ from sfumato.estimation import sketches
 from sfumato.intervals import cosines, inner_products, squared_lengths
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
 from sfumato.intervals.pair_law import Gram, draws
-from sfumato.projection.projection import Family
+from sfumato.projection.families import Family
 from support.evidence import agrees
 from support.images import images, noise_draws
 

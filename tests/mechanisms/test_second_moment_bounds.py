@@ -9,9 +9,10 @@ import pytest
 from mpmath import mp
 
 from sfumato.mechanisms import moment_bounds
+from sfumato.mechanisms.base import effective_change
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
-from sfumato.mechanisms.sketch import Sketch, effective_change
+from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.lattice import Total
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.randomness.secret import Words

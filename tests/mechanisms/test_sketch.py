@@ -15,7 +15,8 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.sketches import squared_distance
 from sfumato.files.open_table import open_table
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
-from sfumato.mechanisms.sketch import Sketch, _exact_rows, effective_change
+from sfumato.mechanisms.base import effective_change
+from sfumato.mechanisms.sketch import Sketch, _exact_rows
 from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee

@@ -5,7 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.mechanisms.sketch import Sketch, effective_change
+from sfumato.mechanisms.base import effective_change
+from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.lattice import coarsened_sensitivity
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.projection.lattice_projection import input_bits

@@ -23,6 +23,7 @@ from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.mechanisms.table.recipe import Table
 from sfumato.privacy.guarantee import Change, Guarantee
+from sfumato.projection.space import Space
 from sfumato.tables.columns import Category, Flag, Integer, Real
 from sfumato.tables.schema import Schema
 
@@ -93,6 +94,7 @@ _WIDE = Schema.reals(32, low=-1.0, high=1.0)
 _MIXED = Schema((Real("a", -1, 1), Real("b", -1, 1), Category("c", ("x", "y", "z"))))
 _ANSWERS = Schema((Flag("f"), Category("c", ("x", "y", "z"))))
 _PEOPLE = Schema((Integer("i", 0, 9), Category("c", ("x", "y", "z")), Flag("f", missing="level")))
+_SPACE, _HELD = Space(_LINE, dimension=8, seed=1), ("c0", "c3", "c4", "c9")  # an owner of some columns
 _EDGE: dict[str, Any] = {"unit": "edge"}
 _VALUE: dict[str, Any] = {"unit": "attribute"}
 _SLACK: dict[str, Any] = {"delta": DELTA}
@@ -131,6 +133,12 @@ RELEASES = (
         _same(Sketch(dimension=2, projection="gaussian")),
         _LINE,
         _BALL | _SLACK | {"projection": "fresh"},
+    ),
+    Case(
+        "sketch, Laplace, part of a shared space",
+        _same(Sketch(space=_SPACE, columns=_HELD)),
+        _SPACE.part(_HELD).schema,
+        _VALUE,
     ),
     Case("sketch of a chosen dimension", lambda e: ChosenSketch(choice=e / 10, candidates=(1, 16)), _LINE, _VALUE),
     Case("components, Laplace", _same(Components(dimension=1)), _SQUARE, {}),

@@ -15,9 +15,9 @@ import numpy as np
 from sfumato.audit.block_rows import Copies
 from sfumato.audit.claimed_moves import Stages, allowed, moves, row_covariance, stretch
 from sfumato.audit.recorder import Draw, replayed_pair
-from sfumato.mechanisms.base import Prepared
+from sfumato.mechanisms.base import Prepared, effective_change
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
-from sfumato.mechanisms.sketch import PreparedSketch, effective_change
+from sfumato.mechanisms.sketch import PreparedSketch
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic
 from sfumato.mechanisms.table.recipe import PreparedTable
 from sfumato.numerics.types import Floats

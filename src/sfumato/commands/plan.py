@@ -31,11 +31,7 @@ def add_plan(commands: Any) -> None:
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )
-    parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
-    parser.add_argument(
-        "--data", metavar="TABLE", help="Table whose column names the patterns of the schema match. No row is used."
-    )
-    parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
+    _add_columns(parser)
     parser.add_argument(
         "--purpose",
         default=defaults.PURPOSE,
@@ -63,6 +59,20 @@ def add_plan(commands: Any) -> None:
     add_guarantee(parser)
 
 
+def _add_columns(parser: Any) -> None:
+    """Options that say what the columns are that a plan is for."""
+    parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
+    parser.add_argument(
+        "--data", metavar="TABLE", help="Table whose column names the patterns of the schema match. No row is used."
+    )
+    parser.add_argument("--columns", type=int, metavar="N", help="Number of columns, all flags (instead of --schema).")
+    parser.add_argument(
+        "--space",
+        metavar="FILE",
+        help="Shared space (instead of --schema): what a sketch in it can do, or other mechanisms with its schema.",
+    )
+
+
 def _add_table(parser: Any) -> None:
     """Options of a plan of a table."""
     parser.add_argument("--label", metavar="COLUMN", help="Column that models will predict (purpose table).")
@@ -77,11 +87,13 @@ def _add_table(parser: Any) -> None:
 def _plan(options: Any) -> None:
     from sfumato.planning.plans import plan
 
+    if options.space is not None and (options.schema is not None or options.columns is not None):
+        raise ParameterError("--space has a schema: leave out --schema and --columns")
     if options.schema is None and options.data is not None:
         raise ParameterError("--data needs --schema: its column names settle the patterns of the schema")
     facts: dict[str, Any] = {
         "guarantee": guarantee_of(options),
-        "schema": None if options.schema is None else _schema_to_plan(options),
+        "schema": _schema_to_plan(options),
         "columns": options.columns,
         "purpose": options.purpose,
         "rows": options.rows,
@@ -94,7 +106,7 @@ def _plan(options: Any) -> None:
     if options.purpose == "table" and options.plot is not None:
         raise ParameterError("--plot draws errors over a distance: a plan for a table has none")
     facts |= {"distance": options.distance, "label": options.label, "zeros": options.zeros}
-    made: Any = plan(**facts)
+    made: Any = _in_space(options, facts) if _of_records(options) else plan(**facts)
     if options.plot is not None:
         from sfumato.report.plots import draw_plan
 
@@ -102,9 +114,32 @@ def _plan(options: Any) -> None:
     tell(options, made.to_dict(), made.describe())
 
 
-def _schema_to_plan(options: Any) -> "Schema":
+def _of_records(options: Any) -> bool:
+    """Whether a plan is about sketches in a shared space."""
+    return options.space is not None and options.purpose in ("distances", "nearest", "clustering", "learning")
+
+
+def _in_space(options: Any, facts: dict[str, Any]) -> Any:
+    """The plan of the sketch that a shared space is for."""
+    from sfumato.mechanisms.sketch import Sketch
+    from sfumato.planning.planner import judge
+
+    if options.label is not None or options.zeros is not None:
+        raise ParameterError("--label and --zeros are for --purpose table")
+    if facts["guarantee"].projection == "fresh":
+        raise ParameterError("--fresh is refused with --space: its projection is known before the data are fixed")
+    known = {key: value for key, value in facts.items() if key not in ("columns", "label", "zeros")}
+    return judge(Sketch(space=options.space), **known)
+
+
+def _schema_to_plan(options: Any) -> "Schema | None":
+    from sfumato.projection.space import Space
     from sfumato.tables.schema import Schema
 
+    if options.space is not None:
+        return Space.read(options.space).schema
+    if options.schema is None:
+        return None
     return Schema.read(options.schema) if options.data is None else schema_of(options)
 
 

@@ -6,7 +6,7 @@ the noise and of the projection (``SketchLaw``); planner, error bars and reports
 
 The projection's share of an error is an average over P. One release has one P, so all its pairs share that luck: bars
 hold for each pair over the draw of P and noise, and ``simultaneous`` bars hold for all pairs at once, whatever they
-share.
+share. Rows of two releases in one shared space are pairs like others, with a noise of its own on each (``law.second``).
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ def squared_distance(a: ArrayLike, b: ArrayLike, law: SketchLaw, quantity: Quant
     """Squared distances ||x - y||^2 between original rows, from sketched rows ``a`` and ``b``, pairwise in step.
 
     Guarantee: post-processing of a release; costs no privacy.
-    Assumes:   a and b are different rows of one sketch release.
+    Assumes:   a and b are different rows of one sketch release, or of two in one space (``law.second``).
     Error:     unbiased over noise and projection; the error covers both. Negative when the noise is larger.
     Reference: Kenthapadi et al. 2013, Algorithm 2 and Theorem 2; Laplace term corrected (``distance_variance``).
     """
@@ -71,6 +71,7 @@ def squared_length(image: Floats, law: SketchLaw, copies: int, quantity: Quantit
 
     The standard error is that at the estimate, cut to what the ``quantity`` can be.
     """
+    law, copies = law.apart if copies == 2 else (law, copies)
     seen, length = Seen.of(image), LengthLaw(law, copies)
     value = seen.squares - length.bias
     error = np.sqrt(law.length_variance(np.maximum(quantity.cut(value), 0.0), copies))
@@ -144,7 +145,10 @@ class _Products:
 
     @classmethod
     def of(cls, one: Floats, two: Floats, law: SketchLaw) -> Self:
-        n, m = (np.maximum(np.sum(rows * rows, axis=-1) - law.bias, 0.0) for rows in (one, two))
+        n, m = (
+            np.maximum(np.sum(rows * rows, axis=-1) - own.bias, 0.0)
+            for rows, own in zip((one, two), law.each, strict=True)
+        )
         most = np.sqrt(n * m)
         return cls(np.clip(np.sum(one * two, axis=-1), -most, most), n, m)
 
@@ -154,13 +158,13 @@ class _Products:
         Of the estimates X of <x,y>, N of ||x||^2, M of ||y||^2: Var X, N, M; Cov(X,N), Cov(X,M), Cov(N,M).
         """
         x, n, m = self.inner, self.squared_x, self.squared_y
-        (p, q, _), noise = law.geometry.coefficients, law.noise
+        (p, q, _), (one, two) = law.geometry.coefficients, law.each
         return [
             law.inner_product_variance(n, m, x),
-            law.norm_variance(n),
-            law.norm_variance(m),
-            x * ((2 * p - q) * n + 2 * noise.variance),
-            x * ((2 * p - q) * m + 2 * noise.variance),
+            one.norm_variance(n),
+            two.norm_variance(m),
+            x * ((2 * p - q) * n + 2 * one.noise.variance),
+            x * ((2 * p - q) * m + 2 * two.noise.variance),
             2 * p * x**2 - q * n * m,
         ]
 

@@ -212,6 +212,18 @@ class ProjectionFacts(TypedDict):
     seed: NotRequired[int]
 
 
+class SpaceFacts(TypedDict):
+    """The shared space of a release; of one that holds only some columns, these and the joint schema."""
+
+    digest: str
+    family: Literal["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
+    dimension: int
+    seed: int
+    sparsity: NotRequired[int]
+    columns: NotRequired[list[str]]
+    schema: NotRequired[dict[str, Any]]
+
+
 class LatticeFacts(TypedDict):
     """The grid that numbers are multiples of, and the type that they are stored in."""
 
@@ -251,6 +263,7 @@ class ManifestOf(TypedDict, Generic[_Mechanism]):
     mechanism: _Mechanism
     projection: NotRequired[ProjectionFacts]
     lattice: NotRequired[LatticeFacts]
+    space: NotRequired[SpaceFacts]
     schema: NotRequired[dict[str, Any]]
     rows: NotRequired[int]
     protected: bool

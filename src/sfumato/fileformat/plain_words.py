@@ -8,6 +8,7 @@ from string import Template
 from sfumato import untrusted
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import DATA, Manifest
+from sfumato.fileformat.spaces import space_sentence
 from sfumato.privacy.guarantee import Guarantee
 
 _UNPROTECTED = {
@@ -64,6 +65,7 @@ def summary(manifest: Manifest) -> str:
         f"{held[:1].upper()}{held[1:]}.",
         promise(manifest),
         sensitivity(manifest),
+        *filter(None, [space_sentence(manifest)]),
         *([f"This release was {accounted(manifest)}."] if manifest["accounted"] else []),
         *(f"warning: {line}" for line in manifest["warnings"]),
     ]
@@ -77,6 +79,7 @@ def readme(manifest: Manifest) -> str:
     if "projection" in manifest:
         where = "published here" if manifest["projection"]["published"] else "kept by the owner"
         kept = f"\nThe projection is {where}."
+    kept += "".join(f"\n{said}" for said in [space_sentence(manifest)] if said is not None)
     return _template("README.template.txt").substitute(
         software=untrusted.line(manifest["software"]["sfumato"]),
         retraction="" if kinds.claim_kept(manifest) else _NOT_KEPT,

@@ -53,24 +53,23 @@ Triple: TypeAlias = tuple[Floats, Floats, Floats]
 
 def bounds(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """(low, high) for the cosines behind pairs of rows; each end misses with probability at most about ``tail``."""
-    seen, standard = pair.over(law.noise.variance), canonical(law)
-    length = LengthLaw(standard, 1)
+    seen, standard = pair.over(law.noises), canonical(law)
     size = np.sqrt(seen.squared_z * seen.squared_w)
     r = np.clip(seen.inner / np.where(size > 0, size, 1.0), -_FULL, _FULL)
     if law.fixed:
-        low, high = _under_noise(tail, r, seen, length)
+        low, high = _under_noise(tail, r, seen, standard)
         if tail < EXACT:
-            reach = _of_parallel_rows(tail, seen, length)
+            reach = _of_parallel_rows(tail, seen, standard)
             low, high = np.maximum(low - reach, -1.0), np.minimum(high + reach, 1.0)
     else:
         geometry = standard.geometry
         part = _part(r, seen, geometry)
         low, high = _lower(tail, r, part, geometry), -_lower(tail, -r, part, geometry)
-    shares = _shares(tail, seen, length)
+    shares = _shares(tail, seen, standard)
     return np.clip(-_extreme(-r, -low, shares), -1.0, 1.0), np.clip(_extreme(r, high, shares), -1.0, 1.0)
 
 
-def _shares(tail: float, pair: Gram, law: LengthLaw) -> Triple:
+def _shares(tail: float, pair: Gram, both: SketchLaw) -> Triple:
     """Logarithm of s, by which noise shrinks a cosine, with its interval.
 
     The log of s, and how far below and above it the ends of its interval are.
@@ -80,11 +79,11 @@ def _shares(tail: float, pair: Gram, law: LengthLaw) -> Triple:
     low end of a length near 0 misses with nearly all of 2 * tail (``squared_lengths``). There c is missed if that end
     misses or if that of rho does, so it is taken at half the tail: together 2 * tail.
     """
-    fixed = law.rows.fixed
-    excess = scipy.special.ndtri(tail) ** 2 * (law.noise.fourth - 2) / 4 * law.geometry.dim_out
+    fixed = both.fixed
     middle, less, more = np.zeros_like(pair.inner), np.zeros_like(pair.inner), np.zeros_like(pair.inner)
-    for one in pair.rows:
-        squares = one.squares
+    for one, rows in zip(pair.rows, both.each, strict=True):
+        law, squares = LengthLaw(rows, 1), one.squares
+        excess = scipy.special.ndtri(tail) ** 2 * (law.noise.fourth - 2) / 4 * law.geometry.dim_out
         low, high = squared_lengths.bounds(_LOW * tail, one, law)[0], squared_lengths.bounds(tail, one, law)[1]
         value = np.maximum(squares - law.bias, law.bias / 10)
         ends = [-np.log1p(law.bias / np.maximum(length, 1e-30 * law.bias)) / 2 for length in (low, value, high)]
@@ -114,48 +113,53 @@ def _extreme(middle: Floats, end: Floats, shares: Triple) -> Floats:
 # ---- bounds of rho --------------------------------------------------------------------------------------------------
 
 
-def _under_noise(tail: float, r: Floats, pair: Gram, law: LengthLaw) -> Ends:
+def _under_noise(tail: float, r: Floats, pair: Gram, law: SketchLaw) -> Ends:
     """Interval of the sample cosine's mean rho under noise alone.
 
     All rho with (r - rho)^2 <= score^2 (g + h rho^2), the variance of r to first order: ends of a quadratic.
     """
-    a, b, noise, k = pair.squared_z, pair.squared_w, law.noise, law.geometry.dim_out
+    a, b, k = pair.squared_z, pair.squared_w, law.geometry.dim_out
     n, m = np.maximum(a - k, 0.0), np.maximum(b - k, 0.0)
-    own = noise.fourth / 4 * k
+    one, two = (noise.fourth / 4 * k for noise in law.noises)
     score: Floats | float = -float(scipy.special.ndtri(tail))
-    if noise.kind == "laplace":
+    if any(law.heavy):
         spread = _spread(pair, law)
         score = laplace_scores(tail)(np.minimum(spread if tail >= EXACT else 2 * spread, 1.0)) * (1 + DIRECTION / k)
     g = score**2 * (n + m + k) / (a * b)
-    h = score**2 * ((n + own) / a**2 + (m + own) / b**2 - 2 / a - 2 / b)
+    h = score**2 * ((n + one) / a**2 + (m + two) / b**2 - 2 / a - 2 / b)
     root = np.sqrt(np.maximum(r * r - (1 - h) * (r * r - g), 0.0))
     open_ends = 1 - h <= 0
     low, high = (np.where(open_ends, sign, (r + sign * root) / np.where(open_ends, 1.0, 1 - h)) for sign in (-1.0, 1.0))
     return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
 
-def _spread(pair: Gram, law: LengthLaw) -> Floats:
+def _spread(pair: Gram, law: SketchLaw) -> Floats:
     """Concentration of the noise in a sample cosine r, a weighted sum of its entries.
 
     The concentration of the weights with which r is a sum of noises: of e those of w over ||z||, of f the others.
 
     That of a row is 3 / (k + 2) for a random direction, and more where fourth powers show that it lies in few entries.
+    Only weights of Laplace noise count.
     """
     k, spread = law.geometry.dim_out, np.zeros_like(pair.inner)
-    for row in pair.rows:
+    for row, own, along in zip(pair.rows, law.each, reversed(law.heavy), strict=True):
+        if not along:
+            continue
         known = np.any(row.fourths)
-        most = squared_lengths.concentration_of(row, law)[0] if known else np.zeros_like(row.squares)
+        most = squared_lengths.concentration_of(row, LengthLaw(own, 1))[0] if known else np.zeros_like(row.squares)
         spread = spread + row.squares**2 * np.clip(most, min(3 / (k + 2), 1.0), 1.0)
     return np.asarray(spread / np.maximum(pair.squared_z + pair.squared_w, 1e-300) ** 2)
 
 
-def _of_parallel_rows(tail: float, pair: Gram, law: LengthLaw) -> Floats:
+def _of_parallel_rows(tail: float, pair: Gram, both: SketchLaw) -> Floats:
     """Second-order term of a cosine's interval, for nearly parallel rows.
 
     What the second order may add, which is all there is where c = 1 or -1: 1 - |r| is then (1/A + 1/B) ||n||^2 / 2.
 
-    n is noise across the rows; its squared length may exceed the mean, which s accounts for, by its quantile.
+    n is noise across the rows; its squared length may exceed the mean, which s accounts for, by its quantile (of two
+    kinds of noise, the heavier's).
     """
+    law = LengthLaw(both.each[both.heavy[1]], 1)
     none = np.zeros(1)
     _, most = law.quantiles(none, (none + tail, none + tail), law.spread)
     squares = (np.maximum(squared, 1e-300) for squared in (pair.squared_z, pair.squared_w))

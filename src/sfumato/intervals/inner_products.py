@@ -53,8 +53,8 @@ DIRECTION = 0.1  # by how much, over k, arms are longer for directions that four
 
 def bounds(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     """(low, high) for the inner products behind pairs of rows; each end misses with probability about ``tail``."""
-    variance, standard = law.noise.variance, canonical(law)
-    seen = pair.over(variance)
+    standard, (one, two) = canonical(law), law.noises
+    seen, unit = pair.over(law.noises), one.scale * two.scale
     if law.geometry.dim_out == 1 or tail > _MOST:
         low, high = rule(tail, seen, standard)
     else:
@@ -62,11 +62,15 @@ def bounds(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     if tail < EXACT:
         outer = _outer(tail, seen, standard)
         low, high = np.minimum(low, outer[0]), np.maximum(high, outer[1])
-    return low * variance, high * variance
+    return low * unit, high * unit
 
 
 def canonical(law: SketchLaw) -> SketchLaw:
-    """The law of inner products in units of the noise's scale, with one geometry for all that share their intervals."""
+    """The law of inner products in units of the noise's scale, with one geometry for all that share their intervals.
+
+    Each row is in units of its own noise. <x, y> over both scales is the inner product of rows so scaled, so two noises
+    of one kind are no new case; only a Gaussian and a Laplace one together are.
+    """
     if law.fixed:
         return law.unit.of_image
     if law.geometry.family == "orthonormal":
@@ -104,17 +108,35 @@ def _score(tail: float, pair: Gram, law: SketchLaw) -> Floats:
     There T - t is a sum of 2k independent terms with the entries of x and y for weights. Under Laplace noise its
     quantiles depend on their concentration, the sum of fourth powers over the square of the sum of squares, which is
     estimated; spread rows of equal lengths have 3 / (2k + 4). Only the share of the variance that is not <e, f> counts.
+    If one noise is Gaussian, only the entries that Laplace noise is along do: those of the row that has the other.
     """
-    noise, k = law.noise, law.geometry.dim_out
-    if noise.kind == "gaussian":
+    k = law.geometry.dim_out
+    if not any(law.heavy):
         return np.asarray(-scipy.special.ndtri(tail))
-    total = np.maximum((pair.squared_z + pair.squared_w) / noise.variance - 2 * k, 0.0)
+    total = np.maximum(pair.squared_z + pair.squared_w - 2 * k, 0.0)
     share, scores = (total / (total + k)) ** 2, laplace_scores(tail)
     if not np.any(pair.fourth_z):
-        return np.asarray(scores(share * 3 / (2 * k + 4)))
-    fourths = (pair.fourth_z + pair.fourth_w) / noise.variance**2 - 6 * total - 12 * k
-    concentration = np.clip(fourths / np.maximum(total**2, 1.0), 1 / (2 * k), 1.0)
+        return np.asarray(scores(share * _spread(pair, law)))
+    fourths = sum(
+        along * (row.fourths - 6 * (row.squares - k) - (own.fourth + 1) * k)
+        for row, own, along in zip(pair.rows, law.noises, reversed(law.heavy), strict=True)
+    )
+    least = 1 / (2 * k) if all(law.heavy) else 0.0
+    concentration = np.clip(fourths / np.maximum(total**2, 1.0), least, 1.0)
     return np.asarray(scores(share * concentration) * (1 + DIRECTION / k))
+
+
+def _spread(pair: Gram, law: SketchLaw) -> Floats | float:
+    """Concentration of the entries along which Laplace noise moves an inner product, of spread rows.
+
+    3 / (k + 2) for a row of uniform direction; of two, taken as equally long; of the one that has the Gaussian noise,
+    times the square of its share.
+    """
+    k = law.geometry.dim_out
+    if all(law.heavy):
+        return 3 / (2 * k + 4)
+    lengths = [np.maximum(row.squares - k, 0.0) for row in pair.rows]
+    return np.asarray((lengths[law.heavy[0]] / np.maximum(lengths[0] + lengths[1], 1e-300)) ** 2 * 3 / (k + 2))
 
 
 def laplace_scores(tail: float) -> Callable[[Floats], Floats]:
@@ -224,7 +246,7 @@ def _outer(tail: float, pair: Gram, law: SketchLaw) -> Ends:
     The rule; under Laplace noise at least what single entries can do; under Gaussian noise alone by polarisation. Where
     neither is exact, for orthonormal P with noise and by polarisation near 0, at a third of the tail (simulated).
     """
-    if law.fixed and law.noise.kind == "gaussian":
+    if law.fixed and not any(law.heavy):
         return _polarised(tail / 3, pair, law)
     both = law.geometry.family == "orthonormal"
     low, high = _both(tail / 3, pair, law) if both else rule(tail, pair, law)
@@ -265,10 +287,11 @@ def _polarised(tail: float, pair: Gram, law: SketchLaw) -> Ends:
 def _reach_of_entries(tail: float, pair: Gram, law: SketchLaw) -> Floats:
     """How far Laplace noise in single entries may move an inner product.
 
-    What Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0.
+    What Laplace noise along one entry, or one product n m <= ((n + m)/2)^2 of k, does; else 0. Where one noise is
+    Gaussian, it reaches less far than this.
     """
-    noise, k = law.noise, law.geometry.dim_out
-    if noise.kind == "gaussian":
+    noise, k = NoiseLaw("laplace", 1.0), law.geometry.dim_out
+    if not any(law.heavy):
         return np.zeros_like(pair.inner)
     total = sum(np.maximum(squared - k * noise.variance, 0.0) for squared in (pair.squared_z, pair.squared_w))
     others = scipy.special.ndtri(tail) ** 2 * k * noise.variance**2

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from sfumato.intervals.moments import Geometry, NoiseKind
+from sfumato.intervals.moments import Geometry, NoiseKind, NoiseLaw
 from sfumato.intervals.squared_lengths import Seen
 from sfumato.numerics.types import Floats
 
@@ -42,10 +42,13 @@ class Gram:
         """The two rows z and w of a pair, each seen by itself."""
         return Seen(self.squared_z, np.asarray(self.fourth_z)), Seen(self.squared_w, np.asarray(self.fourth_w))
 
-    def over(self, unit: float) -> Self:
-        """The pair's Gram matrix in other units of squared length."""
-        squares = (self.squared_z / unit, self.squared_w / unit, self.inner / unit)
-        return type(self)(*squares, self.fourth_z / unit**2, self.fourth_w / unit**2)
+    def over(self, units: tuple[NoiseLaw, NoiseLaw]) -> Self:
+        """The pair's Gram matrix with each row in units of its noise: inner products in units of both scales."""
+        one, two = (noise.variance for noise in units)
+        inner = self.inner / (one if one == two else math.sqrt(one * two))
+        return type(self)(
+            self.squared_z / one, self.squared_w / two, inner, self.fourth_z / one**2, self.fourth_w / two**2
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,12 @@ class SimulatedPairs:
 
 
 @lru_cache(maxsize=4)
-def draws(kind: NoiseKind, geometry: Geometry) -> SimulatedPairs:
+def draws(kind: NoiseKind, geometry: Geometry, second: NoiseKind | None = None) -> SimulatedPairs:
     """Simulated pairs of spread rows. The seed is fixed and no secret: tables made from these are the same everywhere.
 
     gaussian P stands for all random families but orthonormal, whose laws tend to its own as rows spread over many
     columns. Where P is not random, u and v have a uniform direction.
+    second : the kind of noise on the second row, where it is another.
     """
     k = geometry.dim_out
     count, some = min(max(_ENTRIES // k, _FEWEST), _MOST), max(_BLOCK // k, 1)
@@ -76,11 +80,15 @@ def draws(kind: NoiseKind, geometry: Geometry) -> SimulatedPairs:
     for start in range(0, count, some):
         size = min(some, count - start)
         u, v = _images(geometry, size, rng)
-        shape = (2, size, k)
-        e, f = rng.laplace(0.0, math.sqrt(0.5), shape) if kind == "laplace" else rng.normal(size=shape)
+        e, f = (_noise(one, (size, k), rng) for one in (kind, second or kind))
         rows = np.stack([u, v, e, f], axis=1)
         parts.append(rows @ rows.transpose(0, 2, 1))
     return SimulatedPairs(np.ascontiguousarray(np.concatenate(parts).transpose(1, 2, 0)))
+
+
+def _noise(kind: NoiseKind, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+    """Simulated noise of scale 1 on one row of each pair."""
+    return rng.laplace(0.0, math.sqrt(0.5), shape) if kind == "laplace" else rng.normal(size=shape)
 
 
 def _images(geometry: Geometry, count: int, rng: np.random.Generator) -> Floats:

@@ -165,7 +165,8 @@ def _cell(arms: Arms, squared_x: float, squared_y: float, cosine: float) -> Cell
 
     Simulated (estimate - truth) over lower arms, its negative over upper ones, places, whether both are alike.
     """
-    pair = draws(arms.law.noise.kind, arms.law.geometry).pair(squared_x, squared_y, cosine)
+    one, two = (noise.kind for noise in arms.law.noises)
+    pair = draws(one, arms.law.geometry, two).pair(squared_x, squared_y, cosine)
     truth = cosine * math.sqrt(squared_x * squared_y)
     down, up = arms.of(pair)
     return (pair.inner - truth) / down, (truth - pair.inner) / up, _place(pair, arms), truth == 0

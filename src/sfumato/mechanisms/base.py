@@ -5,6 +5,7 @@ refuses; calibration finds the least level that keeps the promise; only ``run`` 
 """
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -17,7 +18,7 @@ from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat.manifest import Facts
 from sfumato.numerics.types import Order
 from sfumato.privacy.calibration import Family
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
 from sfumato.randomness import noise
 from sfumato.randomness.secret import Secret
@@ -73,6 +74,13 @@ class Recipe(Protocol):
     def not_covered(self) -> tuple[str, ...]:
         """Any mechanism: what of its release no guarantee covers, in words for the manifest and the ledger."""
         return ()
+
+    def schema_for(self, schema: Schema | None) -> Schema | None:
+        """Any mechanism: the schema of its release, which a recipe in a shared space brings along; else the given one.
+
+        Refuses a given one that is not the space's.
+        """
+        return schema
 
     def prepare(self, schema: Any, guarantee: Guarantee) -> "Prepared":
         """Any mechanism: compute what one unit can move, before data is read; refuse what cannot be promised.
@@ -181,6 +189,54 @@ def public_rows(count: int, guarantee: Guarantee) -> int | None:
     if count == 0:
         raise ReleaseError("the data have no rows, so there is nothing to release")
     return count
+
+
+# ---- what one unit can change ----------------------------------------------------------------------------------------
+
+
+def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
+    """What any mechanism must hide: the change one unit can make once rows are clipped to the schema's norm, if any.
+
+    Two rows in a ball of radius R are at most 2R apart. Radial clipping never lengthens an l2 change and at most
+    doubles an l1 change, so a smaller ball of changes stays one; the clip's own rounding is added. Shortening vectors
+    to their bounds never lengthens an l2 change either.
+    """
+    stated = guarantee.allowed_change
+    _check_radius(schema, stated)
+    if schema.norm is None or stated.kind == "attribute":
+        if schema.norm is not None:
+            raise ParameterError("a row-norm clip lets one value move a whole row: use unit='record' with it")
+        if schema.clips and stated.radius is not None:
+            return Change(stated.kind, stated.radius + _clip_rounding(schema))
+        return stated
+    assert schema.norm_bound is not None
+    diameter = min(2 * schema.norm_bound, sys.float_info.max)
+    if stated.kind == "box":
+        return Change(schema.norm, diameter)
+    if stated.kind != schema.norm:
+        raise ParameterError(f"a change in the {stated.kind} norm cannot go with a row clip in the {schema.norm} norm")
+    assert stated.radius is not None
+    moved = stated.radius * (1 if stated.kind == "l2" else 2)
+    return Change(stated.kind, min(diameter, moved + _clip_rounding(schema)))
+
+
+def _clip_rounding(schema: Schema) -> float:
+    """How much the rounding of its clips, of vectors and whole rows, can lengthen a change that a mechanism hides."""
+    vectors = math.fsum(group.reach2 for group in schema.encoding.groups if group.bound is not None)
+    return (schema.encoding.dim + 16) * 2.0**-50 * (vectors + (schema.norm_bound or 0.0))
+
+
+def _check_radius(schema: Schema, change: Change) -> None:
+    """Refuse, in any mechanism, a radius whose unit nobody stated, or which a vector's own clip would stretch."""
+    if change.radius is None:
+        return
+    if not schema.scale_stated:
+        raise ParameterError(
+            f"the radius {change.radius:g} can be read in two ways: state scale='bounds' in the schema if columns "
+            "count in units of their declared range, or scale='raw' if it is in their own units, as in version 0.1.0"
+        )
+    if change.kind == "l1" and any(group.bound is not None for group in schema.encoding.groups):
+        raise ParameterError("a change in the l1 norm cannot go with a vector that has a bound: use a change in l2")
 
 
 # ---- noise on sums ---------------------------------------------------------------------------------------------------

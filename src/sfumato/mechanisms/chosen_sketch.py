@@ -50,6 +50,10 @@ class ChosenSketch(Recipe):
 
     def __post_init__(self) -> None:
         check.positive(choice=self.choice)
+        if self.sketch.space is not None:
+            raise ParameterError(
+                "a shared space fixes the dimension, so there is none to choose: use Sketch(space=...)"
+            )
         object.__setattr__(self, "sketch", replace(self.sketch, noise=self.sketch.noise or "laplace"))
         if self.candidates is not None:
             check.whole(1, **{f"candidates[{i}]": k for i, k in enumerate(self.candidates)})

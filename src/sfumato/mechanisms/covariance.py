@@ -20,7 +20,8 @@ off (basic composition).
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -30,10 +31,10 @@ from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.estimation import covariances
 from sfumato.fileformat.manifest import Facts
+from sfumato.mechanisms import in_space
 from sfumato.mechanisms.base import (
     Prepared,
     Published,
-    Recipe,
     check_columns,
     check_noise,
     idealized_warning,
@@ -47,6 +48,7 @@ from sfumato.numerics.types import Floats
 from sfumato.privacy.calibration import replaced_guess
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Composed, Laplace, Loss
+from sfumato.projection.space import AnySpace
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Rows
 from sfumato.tables.schema import Schema
@@ -58,21 +60,26 @@ _GRID_BITS = 16  # published numbers of a sketch are multiples of about 2^-16 of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Covariance(Recipe):
+class Covariance(in_space.InSpace):
     """The recipe: sums of squares and products of the columns, with noise, or a Gaussian sketch of them.
 
     noise   : left out, Gaussian where delta > 0, else Laplace.
     centred : about the mean of the rows, which is what covariances and correlations are; the guarantee is the same, and
               noise pays for the sums. False: about the middle of the bounds, which is public and costs nothing.
     rows    : how many rows a sketch has; for noise='sketch' only.
+    space   : a shared space, or its file: its schema is that of the release, and the manifest names it.
+    columns : those of the space that the owner holds, where they are not all.
     """
 
     noise: CovarianceNoise | None = defaults.NOISE
     centred: bool = defaults.CENTRED
     rows: int | None = None
+    space: AnySpace = field(default=None, repr=False)
+    columns: Sequence[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check.one_of(("gaussian", "laplace", "sketch"), noise=self.noise or "gaussian")
+        in_space.take_place(self)
         if not isinstance(self.centred, bool):
             raise check.fail("centred", self.centred, "True or False")
         if self.rows is not None:
@@ -85,8 +92,10 @@ class Covariance(Recipe):
         """The recipe of a private covariance: how many rows its Gaussian sketch has."""
         return self.rows
 
-    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedCovariance | PreparedCovarianceSketch":
+    def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedCovariance | PreparedCovarianceSketch":
         """Compute what one unit can move, before any data is read."""
+        schema = in_space.schema_needed(self, schema)
+        in_space.check_fixed(self.place[0], guarantee)
         if self.noise is None:
             return replace(self, noise=defaults.noise_of_sums(guarantee.delta)).prepare(schema, guarantee)
         _check_possible(self, schema, guarantee)
@@ -169,7 +178,8 @@ class PreparedCovariance(Prepared):
             **moment.noise_facts(level),
         }
         on_grid = {"input_bits": moment.grid.column_bits, "shift": moment.shift, "unit": moment.unit}
-        return {"kind": "covariance", "mechanism": mechanism, "lattice": on_grid, "rows": records}
+        facts = {"kind": "covariance", "mechanism": mechanism, "lattice": on_grid, "rows": records}
+        return facts | in_space.space_facts(*self.recipe.place)
 
 
 def _count(exact: Total, grid: CentredGrid) -> int:
@@ -294,4 +304,5 @@ class PreparedCovarianceSketch(Prepared):
             "rows": records,
             "numerics": "idealized",
             "warnings": [idealized_warning(unit)],
+            **in_space.space_facts(*self.recipe.place),
         }

@@ -30,12 +30,12 @@ from sfumato.mechanisms.base import (
     check_scale,
     check_shows_rows,
     coarsening,
+    effective_change,
     noise_facts,
     noise_loss,
     order_of,
     settled,
 )
-from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
 from sfumato.numerics.types import Floats, Order
 from sfumato.privacy.guarantee import Guarantee

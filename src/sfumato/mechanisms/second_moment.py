@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from sfumato.estimation import covariances
 from sfumato.fileformat.manifest import Facts
-from sfumato.mechanisms.base import check_scale, coarsening, noise_facts
+from sfumato.mechanisms.base import check_scale, coarsening, effective_change, noise_facts
 from sfumato.mechanisms.moment_bounds import arrival, attribute, box, length_ball, sum_ball
-from sfumato.mechanisms.sketch import effective_change
 from sfumato.numerics import lattice
 from sfumato.numerics.lattice import coarsened_sensitivity
 from sfumato.numerics.types import Floats, Integers, Order

@@ -12,9 +12,8 @@ post-processing. Rows are handled one by one, so the number of rows is shown: ne
 
 import math
 import secrets
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,16 +22,17 @@ from numpy.typing import NDArray
 from sfumato import check, defaults
 from sfumato.errors import ParameterError
 from sfumato.fileformat.manifest import MOST_NUMBERS, Facts
+from sfumato.mechanisms import in_space
 from sfumato.mechanisms.base import (
     STEPS,
     Noise,
     Prepared,
     Published,
-    Recipe,
     check_noise,
     check_scale,
     check_shows_rows,
     coarsening,
+    effective_change,
     noise_facts,
     noise_loss,
     order_of,
@@ -44,8 +44,10 @@ from sfumato.numerics.types import Floats, Order
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import FreshGaussian, FreshLaplace, Loss
+from sfumato.projection.families import Family
 from sfumato.projection.lattice_projection import LatticeProjection, input_bits
-from sfumato.projection.projection import Family, Given, Projection
+from sfumato.projection.projection import Given, Projection
+from sfumato.projection.space import AnySpace
 from sfumato.randomness.secret import Secret
 from sfumato.tables.blocks import Piecewise, Rows
 from sfumato.tables.schema import Schema
@@ -55,13 +57,15 @@ _SINGLE = 12  # numbers up to 2^12 noise scales are published in single precisio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sketch(Recipe):
+class Sketch(in_space.InSpace):
     """The recipe: every record becomes a few noisy numbers that keep the distances between records.
 
     dimension  : how many numbers each record becomes; left out, as many as it has encoded columns.
     projection : left out, ``sparse`` (CountSketch) to a given dimension and ``identity`` without one.
     noise      : left out, the one that is predicted to deviate less; Gaussian noise needs delta > 0.
     seed       : of the projection, and public; left out, one is drawn when the sketch is prepared.
+    space      : a shared space, or its file, which says projection, dimension, sparsity and seed, and the schema.
+    columns    : those of the space that the owner holds, where they are not all.
     """
 
     dimension: int | None = None
@@ -70,9 +74,14 @@ class Sketch(Recipe):
     sparsity: int | None = None
     seed: int | None = None
     publish_projection: bool = True
+    space: AnySpace = field(default=None, repr=False)
+    columns: Sequence[str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check.one_of(("laplace", "gaussian"), noise=self.noise or "laplace")
+        in_space.take_place(self, "projection", "dimension", "sparsity", "seed")
+        if self.space is not None and not self.publish_projection:
+            raise ParameterError("the projection of a space is public, got publish_projection=False")
         if self.dimension is not None:
             check.whole(1, dimension=self.dimension)
         if self.projection is None:
@@ -97,11 +106,13 @@ class Sketch(Recipe):
         """The recipe of a sketch: the norm that its noise protects against."""
         return order_of(settled(self.noise))
 
-    def prepare(self, schema: Schema, guarantee: Guarantee) -> "PreparedSketch":
+    def prepare(self, schema: Schema | None, guarantee: Guarantee) -> "PreparedSketch":
         """Draw the projection and compute what one unit can move, before any data is read.
 
         The noise, if nobody stated one, does not depend on the draw: a price must hold for the release that follows.
         """
+        schema = in_space.schema_needed(self, schema)
+        in_space.check_fixed(self.place[0], guarantee)
         if self.noise is None and (guarantee.delta == 0 or guarantee.projection == "fresh"):
             return replace(self, noise=defaults.noise_of_sums(guarantee.delta)).prepare(schema, guarantee)
         _check_possible(self, guarantee)
@@ -109,9 +120,16 @@ class Sketch(Recipe):
         if dimension > MOST_NUMBERS:
             raise check.fail("dimension", dimension, f"at most {MOST_NUMBERS:,}, which is what a release can hold")
         seed = secrets.randbits(128) if self.seed is None else self.seed
-        drawn = Projection(family=self.family, dim_in=columns, dim_out=dimension, seed=seed, sparsity=self.sparsity)
         noise = self.noise or _quieter(replace(self, dimension=dimension), schema, guarantee)
-        return _prepared(replace(self, seed=seed, dimension=dimension, noise=noise), schema, guarantee, drawn)
+        settled = replace(self, seed=seed, dimension=dimension, noise=noise)
+        return _prepared(settled, schema, guarantee, settled.projected(columns, dimension, seed))
+
+    def projected(self, columns: int, dimension: int, seed: int) -> "Projection | LatticeProjection":
+        """The projection of a settled sketch: its space's, on the lattice of the space, or one of its own."""
+        space, held = self.place
+        if space is not None:
+            return in_space.lattice_in(space, held)
+        return Projection(family=self.family, dim_in=columns, dim_out=dimension, seed=seed, sparsity=self.sparsity)
 
 
 def prepare_given(recipe: Sketch, schema: Schema, guarantee: Guarantee, matrix: Floats) -> "PreparedSketch":
@@ -122,10 +140,16 @@ def prepare_given(recipe: Sketch, schema: Schema, guarantee: Guarantee, matrix: 
     return _prepared(recipe, schema, guarantee, Given(matrix))
 
 
-def _prepared(recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: Projection | Given) -> "PreparedSketch":
+def _prepared(
+    recipe: Sketch, schema: Schema, guarantee: Guarantee, projection: Projection | Given | LatticeProjection
+) -> "PreparedSketch":
     encoding = schema.encoding
     bits = input_bits(encoding.dim)
-    on_lattice = projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1)
+    on_lattice = (
+        projection
+        if isinstance(projection, LatticeProjection)
+        else projection.on_lattice(encoding.ranges, input_bits=bits, projection_bits=bits + 1)
+    )
     reach = (_fresh_reach if guarantee.projection == "fresh" else _fixed_reach)(recipe, schema, guarantee, on_lattice)
     return PreparedSketch(recipe, schema, guarantee, on_lattice, reach)
 
@@ -269,7 +293,9 @@ class PreparedSketch(Prepared):
         """
         scale = self.scale(level)
         check_scale(self.guarantee, scale, level)
-        parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {self.schema.digest}"
+        space, where = self.recipe.place[0], self.schema.digest
+        where = where if space is None else f"{where} {space.digest}"
+        parameters = f"sketch {self.recipe!r} {self.guarantee!r} {scale.hex()} {self.shift} {where}"
         integers = _exact_rows(self.schema, self.projection, self.shift)
         unit, offset, precision = self.unit, self.offset[:, None], self.precision(level)
         records = max(1, _DRAWN // self.dimension)
@@ -317,6 +343,7 @@ class PreparedSketch(Prepared):
                 "unit": self.unit,
                 "numbers": self.precision(level),
             },
+            **in_space.space_facts(*self.recipe.place),
         }
 
     def noise_facts(self, level: float) -> Facts:
@@ -339,51 +366,6 @@ class PreparedSketch(Prepared):
         """What the low bounds become under the projection; public, added so that the origin is kept."""
         encoding = self.schema.encoding
         return np.asarray(self.projection.matrix().T @ (encoding.low * encoding.weights))
-
-
-def effective_change(schema: Schema, guarantee: Guarantee) -> Change:
-    """What a sketch must hide: the change one unit can make once rows are clipped to the schema's norm, if any.
-
-    Two rows in a ball of radius R are at most 2R apart. Radial clipping never lengthens an l2 change and at most
-    doubles an l1 change, so a smaller ball of changes stays one; the clip's own rounding is added. Shortening vectors
-    to their bounds never lengthens an l2 change either.
-    """
-    stated = guarantee.allowed_change
-    _check_radius(schema, stated)
-    if schema.norm is None or stated.kind == "attribute":
-        if schema.norm is not None:
-            raise ParameterError("a row-norm clip lets one value move a whole row: use unit='record' with it")
-        if schema.clips and stated.radius is not None:
-            return Change(stated.kind, stated.radius + _clip_rounding(schema))
-        return stated
-    assert schema.norm_bound is not None
-    diameter = min(2 * schema.norm_bound, sys.float_info.max)
-    if stated.kind == "box":
-        return Change(schema.norm, diameter)
-    if stated.kind != schema.norm:
-        raise ParameterError(f"a change in the {stated.kind} norm cannot go with a row clip in the {schema.norm} norm")
-    assert stated.radius is not None
-    moved = stated.radius * (1 if stated.kind == "l2" else 2)
-    return Change(stated.kind, min(diameter, moved + _clip_rounding(schema)))
-
-
-def _clip_rounding(schema: Schema) -> float:
-    """How much the rounding of its clips, of vectors and of whole rows, can lengthen a change that a sketch hides."""
-    vectors = math.fsum(group.reach2 for group in schema.encoding.groups if group.bound is not None)
-    return (schema.encoding.dim + 16) * 2.0**-50 * (vectors + (schema.norm_bound or 0.0))
-
-
-def _check_radius(schema: Schema, change: Change) -> None:
-    """Refuse to sketch under a radius whose unit nobody stated, or which a vector's own clip would stretch."""
-    if change.radius is None:
-        return
-    if not schema.scale_stated:
-        raise ParameterError(
-            f"the radius {change.radius:g} can be read in two ways: state scale='bounds' in the schema if columns "
-            "count in units of their declared range, or scale='raw' if it is in their own units, as in version 0.1.0"
-        )
-    if change.kind == "l1" and any(group.bound is not None for group in schema.encoding.groups):
-        raise ParameterError("a change in the l1 norm cannot go with a vector that has a bound: use a change in l2")
 
 
 def _exact_rows(schema: Schema, projection: LatticeProjection, shift: int) -> Callable[[Any], NDArray[np.int64]]:

@@ -12,6 +12,7 @@ from sfumato.fileformat import kinds, plain_words
 from sfumato.intervals.estimate import HIDDEN, Estimate
 from sfumato.notebook import budget_cards
 from sfumato.notebook.frame import facts, framed, lines, listed
+from sfumato.projection.space import Space
 from sfumato.releases.release import Release
 from sfumato.releases.table import TableRelease
 from sfumato.report import column_words, words
@@ -46,6 +47,12 @@ def schema_card(schema: Schema) -> Markup:
     return framed(title, listed(("column", "kind", "may be", "weight"), rows), *lines(said, "quiet"))
 
 
+def space_card(space: Space) -> Markup:
+    """A shared space: its projection, its digest, and the columns of its schema."""
+    pairs = [(key, str(value)) for key, value in (space.facts | {"digest": space.digest}).items()]
+    return framed("Shared space", facts(pairs), schema_card(space.schema))
+
+
 def plan_card(plan: Any) -> Markup:
     """A plan as ``describe`` tells it."""
     title, *told = plan.describe().splitlines()
@@ -65,6 +72,7 @@ def release_card(release: Release) -> Markup:
         ("guarantee", f"epsilon {number(promise.epsilon, 6)}, delta {number(promise.delta, 6)}, unit {promise.unit}"),
         ("neighbours", {"replace": "one replaced", "add-remove": "one added or removed"}[promise.neighbours]),
         ("budget", "charged" if manifest["accounted"] else "not charged to a ledger"),
+        *([("space", manifest["space"]["digest"])] if "space" in manifest else []),
     ]
     warned = tag("ul", *(tag("li", line) for line in words.warnings(manifest)), class_="warn")
     hint = tag("p", "plot() draws it, save(path) writes it.", class_="quiet")
@@ -120,6 +128,7 @@ def _below(estimate: Estimate, ends: list[Any]) -> Iterator[Markup]:
 
 _CARDS: dict[str, Callable[[Any], Markup]] = {
     "Schema": schema_card,
+    "Space": space_card,
     "Plan": plan_card,
     "TablePlan": table_plan_card,
     "Release": release_card,

@@ -43,6 +43,13 @@ def recipe_of(mechanism: Mechanism, data: Any, schema: Schema | None, guarantee:
     return mechanism, guarantee
 
 
+def schema_for(mechanism: Mechanism, schema: Schema | None) -> Schema | None:
+    """The schema of a release: that of the recipe's shared space, where it is in one; else the argument."""
+    if isinstance(mechanism, str | type) or not hasattr(mechanism, "schema_for"):
+        return schema
+    return mechanism.schema_for(schema)
+
+
 def _named(name: str, data: Any, schema: Schema | None, guarantee: Guarantee) -> tuple[Recipe, Guarantee]:
     if name in _NEED_SETTINGS:
         raise ParameterError(f"mechanism={name!r} needs settings: give mechanism={_NEED_SETTINGS[name]}")

@@ -23,7 +23,7 @@ from sfumato.ledger.reservation import Reservation
 from sfumato.ledger.sources import MEMORY, Origin
 from sfumato.ledger.state import Price, Request
 from sfumato.mechanisms.base import FROM_DATA, Prepared, Published, Recipe
-from sfumato.pipeline.arguments import Mechanism, recipe_of
+from sfumato.pipeline.arguments import Mechanism, recipe_of, schema_for
 from sfumato.pipeline.charging import charged, record
 from sfumato.pipeline.fitting import settled
 from sfumato.pipeline.origins import origin_of
@@ -43,7 +43,7 @@ FROM_BOUNDS = "bounds were taken from the data, which is outside the guarantee"
 def release(
     data: Any,
     *,
-    schema: AnySchema,
+    schema: AnySchema = None,
     mechanism: Mechanism,
     guarantee: Guarantee,
     ledger: Budget = None,
@@ -53,7 +53,8 @@ def release(
     """Make a private release of a table, or of a graph's edges (then without a schema), in memory.
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
-    before a row is read. ``release_to`` streams to disk instead. ``schema``: or the path of its file. ``mechanism``: a
+    before a row is read. ``release_to`` streams to disk instead. ``schema``: or the path of its file; a recipe in a
+    shared space brings its own, so it may be left out. ``mechanism``: a
     recipe, or its name as ``sfumato release`` has it (table, sketch, synthetic, covariance, responses, distances), with
     the settings that the command has by default. ``ledger``: where it is charged, or a ledger with one dataset;
     without one the release says that nothing was accounted for. ``engine``: local, spark, or one of the
@@ -84,7 +85,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
     path: str | Path,
     data: Any,
     *,
-    schema: AnySchema,
+    schema: AnySchema = None,
     mechanism: Mechanism,
     guarantee: Guarantee,
     ledger: Budget = None,
@@ -121,7 +122,7 @@ def release_to(  # noqa: PLR0913 - everything meets here
 def price(
     data: Any,
     *,
-    schema: AnySchema,
+    schema: AnySchema = None,
     mechanism: Mechanism,
     guarantee: Guarantee,
     ledger: Budget,
@@ -133,7 +134,9 @@ def price(
     return account.price(prospect(data, schema=schema, mechanism=mechanism, guarantee=guarantee)[1])
 
 
-def prospect(data: Any, *, schema: AnySchema, mechanism: Mechanism, guarantee: Guarantee) -> tuple[Prepared, Request]:
+def prospect(
+    data: Any, *, schema: AnySchema = None, mechanism: Mechanism, guarantee: Guarantee
+) -> tuple[Prepared, Request]:
     """A release before it is made: the prepared mechanism, and what a ledger would be asked; nothing is read."""
     planned = _PlannedRelease.of(data, schema, mechanism, guarantee, Secret.fresh(), Local(), source_of(data))
     return planned.calibrated.mechanism, planned.request()
@@ -181,10 +184,12 @@ class _PlannedRelease:
     ) -> "_PlannedRelease":
         check_guarantee(guarantee)
         schema = schema_of(schema)
+        if schema is not None:
+            data, schema = settled(data, schema)
+        schema = schema_for(mechanism, schema)
         if schema is None and guarantee.unit != "edge":
             raise ParameterError(f"unit={guarantee.unit!r} needs a schema of the columns; a graph needs unit='edge'")
         if schema is not None:
-            data, schema = settled(data, schema)
             data = open_table(data, schema) if isinstance(mechanism, str) else data
         recipe, guarantee = recipe_of(mechanism, data, schema, guarantee)
         calibrated = calibrate(recipe.prepare(schema, guarantee), guarantee)

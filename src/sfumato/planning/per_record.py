@@ -14,16 +14,16 @@ from sfumato.estimation import response_columns
 from sfumato.estimation.response_columns import ResponseColumn
 from sfumato.estimation.response_law import Between, Channel, Questionnaire
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
-from sfumato.mechanisms.base import Noise
+from sfumato.mechanisms.base import Noise, effective_change
 from sfumato.mechanisms.distances import MOST_ROWS, NoisyDistances
 from sfumato.mechanisms.responses import RandomizedResponse, response_loss
-from sfumato.mechanisms.sketch import Sketch, effective_change
+from sfumato.mechanisms.sketch import Sketch
 from sfumato.numerics.types import Order
 from sfumato.planning import forecast
 from sfumato.planning.option import Option, PlanRequest
 from sfumato.privacy.calibration import least_level
 from sfumato.privacy.guarantee import Change, Guarantee
-from sfumato.projection.projection import Family
+from sfumato.projection.families import Family
 from sfumato.randomness.randomized_choice import LARGEST_EPSILON
 
 _EXACT_WORK = 1 << 20  # projections of at most this many entries are drawn to know their sensitivity exactly

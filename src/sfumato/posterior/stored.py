@@ -10,8 +10,6 @@ import base64
 import binascii
 import contextlib
 import json
-import os
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,6 +19,7 @@ import numpy as np
 
 from sfumato import untrusted
 from sfumato.errors import ReleaseError
+from sfumato.new_file import write_new
 from sfumato.numerics.types import Floats
 from sfumato.posterior.held_out import Correction
 from sfumato.posterior.levels import Levels
@@ -123,18 +122,7 @@ class StoredLevels:
 def _write(path: Path, kept: dict[str, Any]) -> None:
     """To a new file, whole or not at all."""
     text = json.dumps({"format": FORMAT, "version": VERSION, **kept}, indent=1)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
-    try:
-        with partial.open("x", encoding="utf-8") as file:  # follows no link
-            file.write(text + "\n")
-        os.link(partial, path)  # refuses a name that is taken
-    except FileExistsError:
-        raise ReleaseError(f"{path} already exists: choose another name, or remove it first") from None
-    except OSError as error:
-        raise ReleaseError(f"writing {path} failed ({error.strerror or type(error).__name__})") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    write_new(path, text + "\n", ReleaseError)
 
 
 @contextlib.contextmanager

@@ -6,12 +6,12 @@ The width of each column is folded into a d x k matrix, which is rounded to inte
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato import check
 from sfumato.errors import ParameterError
@@ -59,6 +59,16 @@ class Drawn:
     values: Matrix
     factor: float
     error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """Some rows of a projection on the lattice: its family and width, and fewer input columns."""
+
+    family: str
+    dim_in: int
+    dim_out: int
+    sparsity: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +146,12 @@ class LatticeProjection:
     def matrix(self) -> Matrix:
         """The projection in use, in weighted units: what a public row is multiplied with."""
         return _scale_rows(self.entries, self.unit / self.step)
+
+    def part(self, rows: NDArray[np.intp]) -> "LatticeProjection":
+        """Some rows of the projection, on the grid and in the unit of the whole: their outputs are summands of its."""
+        whole = self.projection
+        named = NamedRows(whole.family, int(rows.size), whole.dim_out, whole.sparsity)
+        return replace(self, projection=named, entries=self.entries[rows], ranges=self.ranges[rows])
 
     def sensitivity(self, change: Change, order: Order, *, groups: Groups = ()) -> float:
         """How far the exact integer output of one row can move, in the l1 (order 1) or l2 norm; rounded up.

@@ -10,7 +10,7 @@ give the same matrix on every machine and with every NumPy version.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy
@@ -20,10 +20,9 @@ from sfumato import check
 from sfumato.errors import ParameterError
 from sfumato.numerics import lattice
 from sfumato.numerics.types import Floats
+from sfumato.projection.families import Family, check_shape, settled_sparsity
 from sfumato.projection.lattice_projection import Drawn, LatticeProjection, on_lattice
 from sfumato.randomness.secret import Words, public_words
-
-Family = Literal["identity", "gaussian", "rademacher", "achlioptas", "sparse", "orthonormal"]
 
 _GAUSSIAN_BITS = 30
 
@@ -45,24 +44,9 @@ class Projection:
     sparsity: int | None = None
 
     def __post_init__(self) -> None:
-        check.one_of(get_args(Family), family=self.family)
-        check.whole(1, dim_in=self.dim_in, dim_out=self.dim_out)
         check.whole(0, seed=self.seed)
-        if self.family == "sparse":
-            object.__setattr__(self, "sparsity", 1 if self.sparsity is None else self.sparsity)
-            check.whole(1, sparsity=self.sparsity or 0)
-        self._check_together()
-
-    def _check_together(self) -> None:
-        d, k, s = self.dim_in, self.dim_out, self.sparsity
-        if s is not None and self.family != "sparse":
-            raise ParameterError(f"only family='sparse' has a sparsity, got sparsity={s!r} with family={self.family!r}")
-        if s is not None and s > k:
-            raise ParameterError(f"sparsity must be at most dim_out={k} (distinct places in a row), got sparsity={s}")
-        if self.family == "orthonormal" and k > d:
-            raise ParameterError(f"dim_out must be at most dim_in={d} for family='orthonormal', got dim_out={k}")
-        if self.family == "identity" and k != d:
-            raise ParameterError(f"dim_out must equal dim_in={d} for family='identity', got dim_out={k}")
+        object.__setattr__(self, "sparsity", settled_sparsity(self.family, self.sparsity))
+        check_shape(self.family, self.dim_in, self.dim_out, self.sparsity)
 
     def draw(self) -> Drawn:
         """The matrix in real form, the same for the same seed everywhere and for ever."""

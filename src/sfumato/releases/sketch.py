@@ -17,6 +17,7 @@ from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import neighbours, quantities, sketches
 from sfumato.estimation.neighbours import Clusters
 from sfumato.fileformat.manifest import SketchManifest
+from sfumato.fileformat.spaces import joint_columns
 from sfumato.files.open_table import open_table
 from sfumato.intervals.estimate import Estimate
 from sfumato.intervals.moments import Geometry, NoiseLaw, SketchLaw
@@ -50,7 +51,11 @@ class SketchRelease(NumbersRelease):
     def geometry(self) -> Geometry:
         """What the projection does to lengths."""
         facts = self.manifest["projection"]
-        return Geometry(facts["family"], facts["dim_in"], facts["dim_out"])
+        if "space" not in self.manifest or facts["family"] not in ("identity", "orthonormal"):
+            return Geometry(facts["family"], facts["dim_in"], facts["dim_out"])
+        if "joint columns" not in self._stated:  # the law of these families is that of the whole, also for a part of it
+            self._stated["joint columns"] = joint_columns(self.manifest)
+        return Geometry(facts["family"], self._stated["joint columns"], facts["dim_out"])
 
     @property
     def law(self) -> SketchLaw:

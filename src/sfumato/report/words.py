@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.fileformat import kinds, plain_words
 from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.spaces import space_sentence
 from sfumato.privacy.attack_bounds import guess
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.report import column_words
@@ -146,6 +147,9 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
         else "This one was charged to no ledger."
     )
     yield "Other releases", f"What is published of the same data adds up: epsilons, at worst, as a plain sum. {charged}"
+    space = space_sentence(manifest)
+    if space is not None:
+        yield "Other owners", space
     if guarantee.projection == "fresh":
         yield "Data chosen after the projection", _FRESH
     if manifest["numerics"] == "idealized":
@@ -259,7 +263,9 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
 def parameters(manifest: Manifest) -> Markup:
     """A report's words on the parameters: the mechanism with all its numbers, projection, lattice and files."""
     groups: dict[str, dict[str, Any]] = {
-        name: dict(manifest[name]) for name in ("mechanism", "projection", "lattice", "software") if name in manifest
+        name: {key: value for key, value in dict(manifest[name]).items() if key != "schema"}
+        for name in ("mechanism", "projection", "space", "lattice", "software")
+        if name in manifest
     }
     alone = {
         name: manifest[name]

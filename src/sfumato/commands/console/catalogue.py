@@ -8,6 +8,7 @@ from sfumato.version import __version__
 COMMANDS = {  # and the module that has its options, in the order of the help
     "schema": "schema",
     "check": "schema",
+    "space": "owners.space",
     "plan": "plan",
     "regions": "plan",
     "feasible": "plan",

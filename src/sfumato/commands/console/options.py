@@ -121,11 +121,28 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """The options for the table that a command reads, and its schema."""
+def add_table(parser: argparse.ArgumentParser, *, space: bool = False) -> None:
+    """The options for the table that a command reads, and its schema, or a shared space, which has one."""
     parser.add_argument("data", metavar="TABLE", help=TABLE)
-    parser.add_argument("--schema", metavar="FILE", required=True, help=SCHEMA)
+    parser.add_argument("--schema", metavar="FILE", required=not space, help=SCHEMA)
+    if space:
+        parser.add_argument(
+            "--space", metavar="FILE", help="Shared space of several owners (see sfumato space). It has the schema."
+        )
+        parser.add_argument(
+            "--columns", metavar="NAME,NAME", help="Columns of the space that your table has (default: all)."
+        )
     add_dialect(parser)
+
+
+def place_of(options: Any) -> dict[str, Any]:
+    """The shared space that the options name, and the columns of it that the table has, as a recipe takes them."""
+    from sfumato.projection.space import Space
+
+    if options.space is None and options.columns is not None:
+        raise ParameterError("--columns needs --space: they are the columns of a space that your table has")
+    names = None if options.columns is None else [name.strip() for name in options.columns.split(",")]
+    return {"space": None if options.space is None else Space.read(options.space), "columns": names}
 
 
 def schema_of(options: Any) -> "Schema":

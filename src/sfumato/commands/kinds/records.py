@@ -10,6 +10,7 @@ from sfumato.commands.console.options import (
     add_spectrum,
     add_table,
     guarantee_of,
+    place_of,
     schema_of,
     spectrum_of,
     table,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _add_sketch(parser: argparse.ArgumentParser) -> None:
-    add_table(parser)
+    add_table(parser, space=True)
     add_dimension(parser, "Numbers per record (default: chosen by a plan, which is printed).")
     parser.add_argument(
         "--distance", type=float, metavar="DISTANCE", help="Distance to plan for (default: a typical one)."
@@ -69,11 +70,13 @@ def _add_sketch(parser: argparse.ArgumentParser) -> None:
 def _sketch(options: Any) -> Terms:
     from sfumato.mechanisms.sketch import Sketch
 
+    place = place_of(options)
     if options.choose_dimension is not None:
         return _chosen(options)
-    if options.dimension is None and options.projection is None:
+    if options.dimension is None and options.projection is None and options.space is None:
         return _planned(options)
     sketch = Sketch(
+        **place,
         dimension=options.dimension,
         projection=options.projection,
         noise=options.noise,
@@ -114,6 +117,8 @@ def _chosen(options: Any) -> Terms:
 
     if options.dimension is not None or options.sparsity is not None or options.purpose is not None:
         raise ParameterError("--choose-dimension cannot be combined with --dimension, --sparsity or --purpose")
+    if options.space is not None:
+        raise ParameterError("--choose-dimension cannot be combined with --space, which says the dimension")
     sketch = Sketch(
         dimension=1,
         projection=options.projection,
@@ -128,6 +133,8 @@ def _planned(options: Any) -> Terms:
     """The recipe of the sketch that a plan puts first."""
     from sfumato.planning.plans import plan_sketch
 
+    if options.schema is None:
+        raise ParameterError("--schema is missing: a release needs one, or a --space, which has one")
     schema = schema_of(options)
     wanted = _wanted(options, schema) | {"noise": options.noise}
     made, sketch = plan_sketch(schema=schema, guarantee=guarantee_of(options), **wanted)

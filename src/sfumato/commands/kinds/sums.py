@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from sfumato import defaults
-from sfumato.commands.console.options import add_guarantee, add_neighbours, add_table, table
+from sfumato.commands.console.options import add_guarantee, add_neighbours, add_table, place_of, table
 from sfumato.commands.kinds.terms import (
     BY_DELTA,
     NOISES,
@@ -101,7 +101,7 @@ def _public_rows(options: Any) -> int | None:
 
 
 def _add_covariance(parser: argparse.ArgumentParser) -> None:
-    add_table(parser)
+    add_table(parser, space=True)
     add_noise(parser, f"on each sum, or a sketch {BY_DELTA}", (*NOISES, "sketch"))
     parser.add_argument(
         "--centred",
@@ -117,7 +117,8 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
 def _covariance(options: Any) -> Terms:
     from sfumato.mechanisms.covariance import Covariance
 
-    return terms_of(options, Covariance(noise=options.noise, centred=options.centred, rows=options.rows))
+    recipe = Covariance(noise=options.noise, centred=options.centred, rows=options.rows, **place_of(options))
+    return terms_of(options, recipe)
 
 
 TABLE = KindOptions(

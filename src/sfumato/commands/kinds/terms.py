@@ -42,8 +42,15 @@ class KindOptions:
 
 
 def terms_of(options: Any, mechanism: "Recipe") -> Terms:
-    """The recipe with the schema and the guarantee that options state."""
-    return Terms(schema_of(options), mechanism, guarantee_of(options))
+    """The recipe with the schema and the guarantee that options state; a recipe in a shared space has its schema."""
+    return Terms(mechanism.schema_for(_given_schema(options)), mechanism, guarantee_of(options))
+
+
+def _given_schema(options: Any) -> "Schema | None":
+    """The schema of a release that options name; without one, there must be a space."""
+    if options.schema is None and options.space is None:
+        raise ParameterError("--schema is missing: a release needs one, or a --space, which has one")
+    return None if options.schema is None else schema_of(options)
 
 
 def add_anyway(parser: argparse.ArgumentParser) -> None:
