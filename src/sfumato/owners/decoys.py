@@ -38,14 +38,15 @@ def noisier(rows: Floats, has: NoiseLaw, wanted: NoiseLaw) -> Floats:
 class Competition:
     """The best candidate of each row, one row for each candidate: its score, and whether it is a decoy.
 
-    ratio : how many of the other owner's records there are for each decoy.
+    targets, of_decoys : how many of the other owner's records there are, and how many decoys for each row.
     """
 
     rows: Integers
     others: Integers
     scores: Floats
     decoys: Bools
-    ratio: float
+    targets: int
+    of_decoys: int
 
     @classmethod
     def of(cls, others: Integers, scores: Floats, targets: int, decoys: int) -> "Competition":
@@ -56,26 +57,35 @@ class Competition:
         winner, score = np.take_along_axis(others, found, 1)[:, 0], np.take_along_axis(scores, found, 1)[:, 0]
         order = np.lexsort((rng.random(len(score)), -score))
         kept = order[np.sort(np.unique(winner[order], return_index=True)[1])]  # the best row of each candidate
-        return cls(kept, winner[kept], score[kept], winner[kept] >= targets, targets / max(decoys, 1))
+        return cls(kept, winner[kept], score[kept], winner[kept] >= targets, targets, max(decoys, 1))
+
+    def _wrong(self) -> Floats:
+        """How many links up to each are expected to be wrong, best first: as many as decoys, and one more.
+
+        A record whose right link is surer is taken, and no wrong link goes there: with w wrong among T links to m
+        records, and D of d decoys taken, w = (m - T + w)(D + 1)/d.
+        """
+        share = np.minimum((1 + np.cumsum(self.decoys)) / self.of_decoys, 0.5)
+        links = np.cumsum(~self.decoys)
+        return np.asarray(np.minimum((self.targets - links) * share / (1 - share), links))
 
     def false_rates(self) -> Floats:
-        """The estimated share of false ones among links up to each, best first: one decoy more than there are.
+        """The estimated share of false ones among links up to each, best first.
 
         As a link is never surer than a better one, each has the least of the rates from it on.
         """
-        wrong = self.ratio * (1 + np.cumsum(self.decoys))
-        rates = np.minimum(wrong / np.maximum(np.cumsum(~self.decoys), 1), 1.0)
+        rates = self._wrong() / np.maximum(np.cumsum(~self.decoys), 1)
         return np.asarray(np.minimum.accumulate(rates[::-1])[::-1])
 
     def probabilities(self) -> Floats:
         """That each link is right: one less the share of false ones about its score, which falls with the score.
 
-        The slopes of the least concave majorant of links over competitors; half a decoy stands before the first.
+        Shares of decoys are pooled until they rise as scores fall; half a decoy stands before the first.
         """
-        weights = np.concatenate([[0.5], np.ones(len(self.decoys))])
-        means = np.concatenate([[1.0], self.decoys.astype(float)])
-        share = isotonic(means * weights, weights)[1:]
-        return np.asarray(1 - np.minimum(self.ratio * share / np.maximum(1 - share, 1e-12), 1.0))
+        free = (self.targets - np.cumsum(~self.decoys) + self._wrong()) / self.of_decoys
+        share = isotonic(np.append(0.5, self.decoys), np.append(0.5, np.ones(len(self.decoys))))[1:]
+        found = 1 - np.minimum(free * share / np.maximum(1 - share, 1e-12), 1.0)
+        return np.asarray(np.minimum.accumulate(found))
 
 
 def isotonic(sums: Floats, weights: Floats) -> Floats:

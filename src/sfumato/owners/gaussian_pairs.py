@@ -21,6 +21,7 @@ from sfumato.posterior.prior import LearnedPrior
 _SIZES = np.array([0.0, 0.003, 0.03, 0.2])  # variances of what errors change, in units of the records' mean variance
 _FIRST = np.array([0.4, 0.2, 0.2, 0.2])  # their shares that learning starts from
 _BORROWED = 10.0  # pairs' worth by which the shares are drawn towards these
+_SEED = 29  # of the order in which rows are taken
 _BLOCK = 1 << 12  # pairs at a time
 
 
@@ -31,15 +32,18 @@ class GaussianPairs:
     known: LearnedPrior
     rows: tuple[Floats, Floats]
     others: tuple[Floats, Floats]
+    densities: tuple[Floats, Floats]
     noises: tuple[float, float]
     shares: Floats
 
     @classmethod
     def of(cls, rows: Floats, others: Floats, noises: tuple[NoiseLaw, NoiseLaw]) -> "GaussianPairs":
-        """Of released rows, each side with its noise; the first side is what the prior is learned from."""
-        known, _ = prior.learn(rows, noises[0])
-        one, two = (_split(known, table) for table in (rows, others))
-        return cls(known, one, two, (noises[0].variance, noises[1].variance), _FIRST)
+        """Of released rows, each side with its noise. The prior is learned from the others, decoys as well as not."""
+        mixed = np.random.default_rng(_SEED).permutation(len(others))
+        known, _ = prior.learn(others[mixed], noises[1])
+        variances = (noises[0].variance, noises[1].variance)
+        (one, mine), (two, theirs) = (_split(known, t, v) for t, v in zip((rows, others), variances, strict=True))
+        return cls(known, one, two, (mine, scipy.special.logsumexp(theirs, axis=1)), variances, _FIRST)
 
     @property
     def _sizes(self) -> Floats:
@@ -65,10 +69,7 @@ class GaussianPairs:
 
     def log_ratios(self, rows: Integers, others: Integers) -> Floats:
         """How much likelier pairs are as one person than as two, in logarithms, in step."""
-        parts = [
-            scipy.special.logsumexp(self._by_size(rows[at], others[at]), axis=1) for at in blocks(len(rows), _BLOCK)
-        ]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.asarray(scipy.special.logsumexp(self._by_size(rows, others), axis=1))
 
     def learned(self, rows: Integers, others: Integers, weights: Floats) -> "GaussianPairs":
         """Shares of the sizes of typing errors by pairs that are one person with these probabilities: a step of EM."""
@@ -78,20 +79,22 @@ class GaussianPairs:
 
     def _by_size(self, rows: Integers, others: Integers) -> Floats:
         """Log likelihood ratios for each size of errors, its share included: (pairs, sizes)."""
-        mixture, (s, t) = self.known.mixture, self.noises
-        one, two = self.rows[0][rows], self.others[0][others]
-        alone, joint = mixture.log_density(one, s), np.empty((len(rows), mixture.count, len(_SIZES)))
+        mixture, (s, t), whole = self.known.mixture, self.noises, (self.densities[0], self.densities[1])
+        found = np.full((len(rows), len(_SIZES)), -np.inf)
         for c in range(mixture.count):
             values, vectors = np.linalg.eigh(mixture.covariances[c])
             spread = np.concatenate([np.maximum(values, 0.0), mixture.beyond[c]])
-            u, v = (_turned(part - mixture.means[c], vectors) for part in (one, two))
-            apart = (v - u * (spread / (spread + s))) ** 2
-            for k, size in enumerate(self._sizes):
-                left = spread * s / (spread + s) + t + size
-                joint[:, c, k] = alone[:, c] - (apart @ (1 / left) + np.log(2 * np.pi * left).sum()) / 2
-        both = scipy.special.logsumexp(joint, axis=1)
-        first, second = (scipy.special.logsumexp(mixture.log_density(p, n), axis=1) for p, n in ((one, s), (two, t)))
-        return np.asarray(both - (first + second)[:, None] + self._rest(rows, others) + np.log(self.shares))
+            left = (spread * s / (spread + s) + t)[:, None] + self._sizes
+            u, v = (_turned(part - mixture.means[c], vectors) for part in (self.rows[0], self.others[0]))
+            u, inverse = u * (spread / (spread + s)).astype(np.float32), (0.5 / left).astype(np.float32)
+            constant = np.log(2 * np.pi * left).sum(axis=0) / 2
+            for at in blocks(len(rows), _BLOCK):
+                density = whole[0][rows[at], c][:, None] - (v[others[at]] - u[rows[at]]) ** 2 @ inverse - constant
+                found[at] = np.logaddexp(found[at], density)
+        for at in blocks(len(rows), _BLOCK):
+            alone = scipy.special.logsumexp(whole[0][rows[at]], axis=1) + whole[1][others[at]]
+            found[at] += self._rest(rows[at], others[at]) - alone[:, None]
+        return np.asarray(found + np.log(self.shares))
 
     def _rest(self, rows: Integers, others: Integers) -> Floats:
         """The same for what lies across the basis."""
@@ -105,12 +108,13 @@ class GaussianPairs:
 
 def _turned(apart: Floats, vectors: Floats) -> Floats:
     m = len(vectors)
-    return np.concatenate([apart[:, :m] @ vectors, apart[:, m:]], axis=1)
+    return np.concatenate([apart[:, :m] @ vectors, apart[:, m:]], axis=1).astype(np.float32)
 
 
-def _split(known: LearnedPrior, table: Floats) -> tuple[Floats, Floats]:
-    """Coordinates along the basis, and what is left across it, in single precision."""
+def _split(known: LearnedPrior, table: Floats, noise: float) -> tuple[tuple[Floats, Floats], Floats]:
+    """Coordinates along the basis, and what is left across it; and log densities with each component."""
     coordinates = known.spectrum.coordinates(table)
+    density = [known.mixture.log_density(coordinates[at], noise) for at in blocks(len(table), _BLOCK)]
     centred = table - known.spectrum.mean
     left = centred - (centred @ known.spectrum.basis) @ known.spectrum.basis.T
-    return coordinates, left.astype(np.float32)
+    return (coordinates.astype(np.float32), left.astype(np.float32)), np.concatenate(density)

@@ -24,6 +24,7 @@ _FIRST = 0.1  # share of cells with typing errors that learning starts from
 _RANGE = (1e-3, 0.5)  # what such a share can be
 _BORROWED = 10.0  # pairs' worth by which a column's share is drawn towards that of all
 _PROXY = 0.1  # the share of errors by which candidates are chosen
+_SEED = 29  # of the order in which rows are taken
 _BLOCK = 1 << 10  # rows at a time
 _NUMBERS = 1 << 22  # numbers held at once while shares are learned
 _TOGETHER = 4  # columns whose factors are multiplied before a logarithm is taken
@@ -41,8 +42,9 @@ class LevelPairs:
 
     @classmethod
     def of(cls, levels: Levels, rows: Floats, others: Floats, noises: tuple[NoiseLaw, NoiseLaw]) -> "LevelPairs":
-        """Of released rows, each side with its noise; the first side is what the mixture is learned from."""
-        fitted = products.fit(rows, levels, noises[0]).products
+        """Of released rows, each side with its noise. The mixture is learned from the others, decoys as well as not."""
+        mixed = np.random.default_rng(_SEED).permutation(len(others))
+        fitted = products.fit(others[mixed], levels, noises[1]).products
         likelihoods, densities = [], []
         for table, noise in zip((rows, others), noises, strict=True):
             parts = [levels.likelihoods(table[at], noise) for at in blocks(len(table), _BLOCK)]
