@@ -163,7 +163,7 @@ def test_a_stream_of_another_ledger_is_not_extended_here(visitor, folder):
     assert "charged to another ledger" in words(refused.text)
 
 
-def test_no_page_of_an_add_remove_stream_tells_how_many_rows_there_are(visitor, folder):
+def test_no_page_of_an_add_remove_stream_tells_how_many_rows_there_are(visitor):
     started(visitor, neighbours="add-remove", group="2", dataset="")
     assert appended(visitor, "monday") | {"rows": None, "total": None} == finished(visitor)
     pages = [visitor.get(path).text for path in ("/streams", "/streams/people.stream", "/release/job")]
@@ -208,7 +208,7 @@ def test_a_form_that_describes_no_stream_says_why(visitor, folder, fields, said)
     assert list(folder.glob("*.stream")) == []
 
 
-def test_forms_of_others_change_nothing(visitor, folder):
+def test_forms_of_others_change_nothing(visitor):
     started(visitor)
     for path in ("price", "people.stream/append", "people.stream/publish", "people.stream/extend"):
         assert visitor.post(f"/streams/{path}", {"csrf": "no"}, {"origin": "http://127.0.0.1:8765"}).status_code == 403

@@ -18,6 +18,7 @@ from sfumato.studio import (
     plan_screen,
     release_screen,
     space_screen,
+    together_screen,
 )
 from sfumato.studio.frame.guard import Guard
 from sfumato.studio.frame.pages import reading
@@ -43,6 +44,7 @@ def screens(studio: Studio) -> Starlette:
         *space_screen.routes(studio),
         *streams_screen.routes(studio),
         *explore_screen.routes(studio),
+        *together_screen.routes(studio),
         *ask_screen.routes(studio),
         reading(studio, "/static/pictures.css", _pictures),
         Mount("/static", StaticFiles(directory=static)),
