@@ -80,7 +80,9 @@ class LevelPairs:
                 found += np.log(product)
                 product[...] = 1.0
         found += np.log(product)
-        return np.asarray(scipy.special.logsumexp(found, axis=1) - self.densities[0][rows] - self.densities[1][others])
+        return np.asarray(
+            scipy.special.logsumexp(found, axis=1) - self.densities[0][rows] - self.densities[1][others]
+        )
 
     def _factors(self, rows: Integers, others: Integers):  # type: ignore[no-untyped-def]
         one, two = self.rows[rows].astype(np.float64), self.others[others].astype(np.float64)
