@@ -187,6 +187,16 @@ CASES = (
         twin=20.0,
     ),
     _singly(
+        "histogram, Laplace",
+        sf.Histogram(),
+        _pair(CORNERS),
+        samples.at_corners,
+        {},
+        threshold=0.0,
+        canaries=400,
+        twin=20.0,
+    ),
+    _singly(
         "covariance sketch",
         sf.Covariance(noise="sketch", rows=2, centred=False),
         (CORNERS[:1], np.empty((0, 2))),

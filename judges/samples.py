@@ -131,6 +131,12 @@ def at_ends(made: Any) -> float:
     return float(sum(int(counts[-1]) - int(counts[0]) for counts in columns))
 
 
+def at_corners(made: Any) -> float:
+    """Noisy counts of a histogram at the ends of the bounds of both columns: more at the high one than at the low."""
+    columns = made.cells.split(np.asarray(made.array()))
+    return float(sum(counts[-1] - counts[0] for counts in columns))
+
+
 def across(made: Any) -> float:
     """The sketch of a covariance, along the record that comes or goes."""
     return float(((np.asarray(made.view.rows) @ np.ones(2)) ** 2).sum())

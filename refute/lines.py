@@ -19,6 +19,7 @@ from sfumato.mechanisms.chosen_sketch import ChosenSketch
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
+from sfumato.mechanisms.histogram import Histogram
 from sfumato.mechanisms.in_space import lattice_in
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
@@ -30,6 +31,7 @@ from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
 from sfumato.tables.schema import Schema
 
 Drawn = Callable[..., Any]
+_COUNTED = ("real", "flag", "category", "integer", "ordinal", "date")  # columns that have cells
 
 
 def lines() -> list[Line]:
@@ -174,6 +176,18 @@ def _table(luck: Generator, *, noise: Any) -> Released:
     return contest(luck, recipe, around if around.guarantee.neighbours == "add-remove" else _some(around))
 
 
+def _histogram(luck: Generator, *, noise: Any) -> Released:
+    """Tables of one to three columns; sets and vectors have no cells."""
+    of = schemas.schema(luck, Terms(kinds=_COUNTED, columns=4, clips=(None,)))
+    names = [column.name for column in of.data_columns]
+    drawn = {tuple(sorted(luck.choice(names, min(len(names), 1 + i % 3), replace=False).tolist())) for i in range(4)}
+    tables = None if chance(luck, 0.3) else tuple(sorted(drawn))
+    around = _around(luck, of, noise, whole=True, comes=True)
+    around = replace(around, guarantee=replace(around.guarantee, change=None))
+    recipe = Histogram(tables, noise=noise)
+    return contest(luck, recipe, around if around.guarantee.neighbours == "add-remove" else _some(around))
+
+
 def _label(luck: Generator, of: Schema) -> tuple[str | None, Any]:
     if len(of.data_columns) < 2 or chance(luck, 0.3):
         return None, "values"
@@ -208,6 +222,7 @@ _NOISY: dict[str, Drawn] = {
     "Covariance": _covariance,
     "Synthetic": _synthetic,
     "Table": _table,
+    "Histogram": _histogram,
     "NoisyDistances": _distances,
     "EdgeNoise": graphs.edge_noise,
     "Question": aggregates.contest,

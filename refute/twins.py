@@ -26,6 +26,7 @@ from sfumato.files import edges
 from sfumato.mechanisms import responses
 from sfumato.mechanisms.covariance import PreparedCovarianceSketch
 from sfumato.mechanisms.distances import DistanceGrid, PreparedDistances
+from sfumato.mechanisms.histogram import PreparedHistogram
 from sfumato.mechanisms.second_moment import CentredGrid
 from sfumato.mechanisms.synthetic.stages import MeanStage, MomentStage
 from sfumato.mechanisms.table import counting
@@ -286,7 +287,9 @@ def _lines(*names: str) -> tuple[str, ...]:
     return tuple(f"{name}, {noise}" for name in names for noise in _BOTH)
 
 
-_ROWS = _lines("Sketch", "ChosenSketch", "Components", "Covariance", "Synthetic", "NoisyDistances", "Table")
+_ROWS = _lines(
+    "Sketch", "ChosenSketch", "Components", "Covariance", "Histogram", "Synthetic", "NoisyDistances", "Table"
+)
 _TABLES = ("Table, gaussian", "Table, laplace")
 _COLUMN, _SPACE = ("Sketch, one column",), ("Sketch, shared space",)
 _QUESTIONS = ("Question, gaussian", "Question, laplace")
@@ -297,7 +300,11 @@ _ATTAINED = ("Covariance, sketch", "RandomizedResponse", "Counting", "MWEM", "Sp
 TWINS = (
     Twin("noise halved", (*_ROWS, *_PAIRS, *_ATTAINED, *_SPACE), _noise_halved),
     Twin("weights ignored", _lines("NoisyDistances", "Sketch", "Covariance"), _prepared_for(_unweighted)),
-    Twin("group forgotten", (*_lines("Covariance", "Sketch", "Synthetic"), "MWEM", "Counting"), _prepared_for(_alone)),
+    Twin(
+        "group forgotten",
+        (*_lines("Covariance", "Histogram", "Sketch", "Synthetic"), "MWEM", "Counting"),
+        _prepared_for(_alone),
+    ),
     Twin("clip left out", _lines("Sketch"), lambda: _replaced(InputGrid, "round", _unclipped_input)),
     Twin("clip left out", _lines("NoisyDistances"), lambda: _replaced(DistanceGrid, "round", _unclipped_square)),
     Twin("clip of rows left out", _lines("Covariance"), lambda: _replaced(Schema, "clip", _not_normed)),
@@ -313,6 +320,7 @@ TWINS = (
     ),
     Twin("sensitivity halved", (*_lines("Sketch", "Components"), *_SPACE), _halved(LatticeProjection, "sensitivity")),
     Twin("sensitivity halved", _lines("Covariance", "Components"), _halved(CentredGrid, "reach")),
+    Twin("sensitivity halved", _lines("Histogram"), _halved(PreparedHistogram, "reach")),
     Twin("sensitivity halved", _lines("NoisyDistances"), _halved(PreparedDistances, "sensitivity")),
     Twin("sensitivity of the mean halved", _lines("Synthetic"), _halved(MeanStage, "sensitivity")),
     Twin("sensitivity of the moments halved", _lines("Synthetic"), _halved(MomentStage, "sensitivity")),

@@ -27,6 +27,7 @@ RECIPES = {
     "distances": sf.NoisyDistances,
     "synthetic": sf.Synthetic,
     "covariance": sf.Covariance,
+    "histogram": sf.Histogram,
 }
 SHARED = {  # options of the command, and fields of recipes and guarantees, by the names that they share
     "noise": defaults.NOISE,

@@ -7,6 +7,7 @@ from sfumato.audit.examine import Effort
 from sfumato.mechanisms.components import Components
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
+from sfumato.mechanisms.histogram import Histogram
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.privacy.guarantee import Guarantee
@@ -14,6 +15,7 @@ from sfumato.tables.schema import Schema
 from tests.support.all_kinds import LEVELS, PLAIN, SCHEMAS
 from tests.support.twins import ErringEffort, share_of_the_noise
 
+COUNTED = Schema(LEVELS[:6], scale="bounds")
 FEW = Schema((LEVELS[0], PLAIN[7], PLAIN[9], LEVELS[5]), scale="bounds")
 VALUE, RECORD = {"unit": "attribute"}, {"delta": 0.01}
 CASES = {
@@ -23,6 +25,7 @@ CASES = {
     "components": (Components(dimension=1, noise="gaussian"), FEW, RECORD),
     "distances": (NoisyDistances(), FEW, RECORD),
     "covariance": (Covariance(noise="laplace"), FEW, {"neighbours": "add-remove"}),
+    "histogram": (Histogram((("real", "date"), ("integer",))), COUNTED, RECORD),
     "synthetic": (Synthetic(dimension=2, noise="gaussian", seed=1), FEW, RECORD),
 }
 

@@ -20,6 +20,7 @@ from sfumato.mechanisms.covariance import Covariance, PreparedCovariance
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.mechanisms.histogram import Histogram
 from sfumato.mechanisms.responses import PreparedResponses, RandomizedResponse
 from sfumato.mechanisms.sketch import PreparedSketch, Sketch
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic, Synthetic
@@ -111,6 +112,8 @@ TABLES = {
     "covariance": (Covariance(centred=True), CLIPPED, SLACK, replaced()),
     "covariance, add-remove": (Covariance(noise="laplace", centred=True), TABLE, COMES, removed()),
     "covariance sketch": (Covariance(noise="sketch", rows=3), TABLE, SLACK | COMES, removed()),
+    "histogram": (Histogram(), TABLE, SLACK, replaced()),
+    "histogram of pairs, add-remove": (Histogram((("a",), ("c", "b"), ("a", "f"))), TABLE, COMES, removed()),
     "synthetic": (Synthetic(dimension=2, centring="private"), TABLE, {}, replaced()),
     "synthetic, one pass": (Synthetic(dimension=2), TABLE, {}, replaced()),
     "synthetic, label": (Synthetic(dimension=3, label="b", noise="gaussian"), TABLE, SLACK | COMES, removed()),

@@ -53,6 +53,7 @@ def test_the_types_have_the_keys_of_the_json_schema():
         ("responses", manifest.ResponsesFacts),
         ("distances", manifest.NoiseFacts),
         ("covariance", manifest.CovarianceFacts),
+        ("histogram", manifest.HistogramFacts),
         ("synthetic", manifest.SyntheticFacts),
         ("table", manifest.TableFacts),
         ("graph-sketch", manifest.GraphSketchFacts),

@@ -229,6 +229,14 @@ def hostile(kind, tmp_path):
         label = fields["mechanism"].get("label")
         columns = [c if c["name"] == label else c | {"name": c["name"] + ODD[:-1]} for c in fields["schema"]["columns"]]
         fields |= {"schema": fields["schema"] | {"columns": columns}}
+    if "histogram" in kind:  # whose tables name their columns
+        tables = [
+            table
+            | {"columns": [name + ODD[:-1] for name in table["columns"]]}
+            | {"cuts": {name + ODD[:-1]: cuts for name, cuts in table["cuts"].items()}}
+            for table in fields["mechanism"]["tables"]
+        ]
+        fields |= {"mechanism": fields["mechanism"] | {"tables": tables}}
     path = tmp_path / "odd.release"
     odd.save(path)
     if kind == "table":  # whose file has the columns of the schema

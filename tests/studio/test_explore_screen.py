@@ -30,6 +30,7 @@ from support.visiting import Visitor
 _ASKED = {
     "records": ["nearest", "distance", "clusters"],
     "covariance": ["correlation", "variance", "regression", "components"],
+    "histogram": ["counts", "count"],
     "synthetic": ["sample", "model"],
     "table": ["columns", "rows", "probability", "count", "column"],
     "graph": ["cut", "conductance"],
@@ -37,7 +38,7 @@ _ASKED = {
 
 
 def group(kind):
-    for name in ("covariance", "synthetic", "table", "graph"):
+    for name in ("covariance", "histogram", "synthetic", "table", "graph"):
         if name in kind:
             return name
     return "records"

@@ -13,6 +13,7 @@ from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.mechanisms.histogram import Histogram
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
@@ -64,6 +65,8 @@ _MADE = {
     "covariance": (people, PEOPLE, Covariance(noise="gaussian", centred=True), RECORD),
     "counted covariance": (people, PEOPLE, Covariance(noise="gaussian"), ADDED),
     "covariance sketch": (people, PEOPLE, Covariance(noise="sketch", rows=30), RECORD),
+    "histogram": (people, PEOPLE, Histogram((("age",), ("smoker", "city"))), RECORD),
+    "counted histogram": (people, PEOPLE, Histogram(), ADDED),
     "synthetic": (people, PEOPLE, Synthetic(dimension=3, label="city", kind="classes", noise="gaussian"), RECORD),
     "plain synthetic": (people, PEOPLE, Synthetic(dimension=2, noise="gaussian"), ADDED),
     "table": (people, PEOPLE, FixedTable(decoded(PEOPLE, people())), RECORD),

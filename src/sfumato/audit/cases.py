@@ -18,6 +18,7 @@ from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.distances import NoisyDistances
 from sfumato.mechanisms.graph_pairs import EdgeNoise, EdgeResponse
 from sfumato.mechanisms.graph_sketch import GraphSketch
+from sfumato.mechanisms.histogram import Histogram
 from sfumato.mechanisms.responses import RandomizedResponse
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.mechanisms.synthetic.recipe import Synthetic
@@ -155,6 +156,10 @@ RELEASES = (
     Case("covariance, Gaussian, add-remove", _same(Covariance(centred=True)), _SQUARE, _SLACK | _COMES),
     Case("covariance sketch, replace", _same(Covariance(noise="sketch", rows=2)), _SQUARE, _SLACK),
     Case("covariance sketch, add-remove", _same(Covariance(noise="sketch", rows=2)), _SQUARE, _SLACK | _COMES),
+    Case("histogram, Laplace", _same(Histogram()), _PEOPLE, {}),
+    Case("histogram, Gaussian, of pairs", _same(Histogram((("i", "c"), ("f",)))), _PEOPLE, _SLACK),
+    Case("histogram, Laplace, add-remove", _same(Histogram((("c", "f"),))), _PEOPLE, _COMES),
+    Case("histogram, Gaussian, group", _same(Histogram()), _PEOPLE, _SLACK | _COMES | {"group": 3}),
     Case("synthetic, Laplace", _same(Synthetic(dimension=2, centring="private")), _SQUARE, {}),
     Case("synthetic, Gaussian", _same(Synthetic(dimension=2, centring="private", noise="gaussian")), _SQUARE, _SLACK),
     Case("synthetic, numeric label", _same(Synthetic(dimension=1, centring="private", label="c1")), _SQUARE, {}),

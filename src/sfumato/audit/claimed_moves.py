@@ -24,6 +24,7 @@ from sfumato.mechanisms.covariance import PreparedCovariance, PreparedCovariance
 from sfumato.mechanisms.distances import PreparedDistances
 from sfumato.mechanisms.graph_pairs import PreparedEdgeNoise, PreparedEdgeResponse
 from sfumato.mechanisms.graph_sketch import PreparedGraphSketch, _Sampler
+from sfumato.mechanisms.histogram import PreparedHistogram
 from sfumato.mechanisms.responses import PreparedResponses
 from sfumato.mechanisms.second_moment import SecondMoment
 from sfumato.mechanisms.sketch import PreparedSketch
@@ -42,6 +43,7 @@ SLACK = 1 + 1e-9  # for the doubles in which moves are measured; the moves thems
 _ALONE = {
     PreparedCovariance: "second moment",
     PreparedDistances: "distances",
+    PreparedHistogram: "histogram",
     PreparedEdgeNoise: "edge noise",
     PreparedTable: "table",  # all its stages together, which are chosen as the run goes on
 }
@@ -85,7 +87,10 @@ def _(prepared: PreparedSynthetic, level: float) -> Stages:
 
 
 @allowed.register
-def _(prepared: PreparedCovariance | PreparedDistances | PreparedEdgeNoise | PreparedTable, level: float) -> Stages:
+def _(
+    prepared: PreparedCovariance | PreparedDistances | PreparedEdgeNoise | PreparedHistogram | PreparedTable,
+    level: float,
+) -> Stages:
     return {_ALONE[type(prepared)]: 1 / level}
 
 

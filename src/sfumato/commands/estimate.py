@@ -32,7 +32,7 @@ def add_estimate(commands: Any) -> None:
     """``sfumato estimate``, with one subcommand per question."""
     text = "Estimate counts, distances, clusters, correlations, regressions and cuts from a release. Costs no privacy."
     questions = subcommands(commands, "estimate", "QUESTION", text, "sfumato estimate distance people.release 3 17")
-    text = "Estimate for how many records a question holds, from the noisy counts behind a synthetic table."
+    text = "Estimate for how many records a question holds, from noisy counts: a histogram, or those behind a table."
     count = command(questions, "count", text, 'sfumato estimate count people.release "age >= 40 and smoker"', _count)
     add_folder(count)
     count.add_argument("question", metavar="QUESTION", help='Condition on a record, such as "age >= 40 and smoker".')

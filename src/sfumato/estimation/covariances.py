@@ -23,6 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from sfumato.estimation.summed_noise import SummedLaw
 from sfumato.intervals.estimate import NOISE_ONLY, Ends, Estimate, Number
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Bools, Floats
@@ -55,6 +56,13 @@ def square(triangle: Floats, dim: int) -> Floats:
     return np.asarray(above + above.T + np.diag(triangle[:dim]))
 
 
+def placed(values: Floats, published: Bools) -> Floats:
+    """The triangle of a covariance of which these numbers are published; 0 where nothing is."""
+    triangle = np.zeros(published.size)
+    triangle[published] = values
+    return triangle
+
+
 @lru_cache(maxsize=2)
 def places(dim: int) -> NDArray[np.intp]:
     """Rows and columns of the numbers in the triangle of a covariance: the diagonal, then what lies above it."""
@@ -71,14 +79,14 @@ class Noisy:
     """The published triangle with noise: Laplace of one scale, or Gaussian, less by sqrt(2) off the diagonal.
 
     values         : the published numbers in weighted units.
-    law            : of the noise on the diagonal.
+    law            : of the noise on the diagonal; of a sum over owners, of all noises in it.
     public_records : the number of rows, or None if it is protected, so published with noise.
     rounding       : by how much a number of each column was moved at most, when rows were rounded.
     """
 
     values: Floats
     dim: int
-    law: NoiseLaw
+    law: NoiseLaw | SummedLaw
     anchor: float
     centred: bool
     public_records: int | None
@@ -95,9 +103,7 @@ class Noisy:
         return self._square(self.values)
 
     def _square(self, values: Floats) -> Floats:
-        triangle = np.zeros(self.published.size)
-        triangle[self.published] = values
-        return square(triangle, self.dim + 1)
+        return square(placed(values, self.published), self.dim + 1)
 
     @property
     def records(self) -> float:
@@ -112,9 +118,26 @@ class Noisy:
         return np.asarray(self.matrix[:-1, -1] / self.anchor / self.records)
 
     @property
+    def off(self) -> float:
+        """Variance of the noise off the diagonal of the covariance, over that on it."""
+        if isinstance(self.law, SummedLaw):
+            return self.law.off
+        return 0.5 if self.law.kind == "gaussian" else 1.0
+
+    @property
+    def across(self) -> float:
+        """What noise off the diagonal of a covariance counts, over that on it: each number stands for two entries."""
+        return 2 * math.sqrt(self.off)
+
+    @property
+    def each(self) -> float:
+        """How many equal Laplace draws the noise on one number of the covariance is alike."""
+        return self.law.alike if isinstance(self.law, SummedLaw) else 1.0
+
+    @property
     def sum_variance(self) -> float:
         """Variance of the noise on each column's sum beside the covariance."""
-        return self.law.variance / self.anchor**2 / (2 if self.law.kind == "gaussian" else 1) * self.centred
+        return self.law.variance / self.anchor**2 * self.off * self.centred
 
     def covariance(self) -> Floats:
         """The second moment per row, or the covariance if centred; unbiased where the number of rows is public."""
@@ -136,12 +159,11 @@ class Noisy:
             weights[-1, -1] -= value / self.anchor**2
         place = places(self.dim + 1)
         diagonal = np.arange(self.published.size) <= self.dim
-        across = math.sqrt(2) if self.law.kind == "gaussian" else 2.0
-        shares = (weights[place[0], place[1]] * np.where(diagonal, 1.0, across))[self.published]
+        shares = (weights[place[0], place[1]] * np.where(diagonal, 1.0, self.across))[self.published]
         squares, length = float(shares @ shares), max(float(np.linalg.norm(shares)), np.finfo(float).tiny)
         second = self.sum_variance**2 * float((left @ left) * (right @ right) + (left @ right) ** 2)
         variance = squares * self.law.variance + second / self.records**2
-        alike = 1 / max(float(np.sum((shares / length) ** 4)), np.finfo(float).tiny)
+        alike = self.each / max(float(np.sum((shares / length) ** 4)), np.finfo(float).tiny)
         return math.sqrt(variance) / self.records, max(alike, 1.0)
 
     def quantile(self, tail: float, alike: float) -> float:
@@ -174,11 +196,12 @@ class Noisy:
 
     def _simulated(self, rng: np.random.Generator) -> Floats:
         """The error of a covariance with new noise."""
-        size = self.values.size
-        if self.law.kind == "laplace":
+        size, diagonal = self.values.size, np.arange(self.published.size)[self.published] <= self.dim
+        if isinstance(self.law, SummedLaw):
+            noise = self._square(self.law.drawn(rng, diagonal))
+        elif self.law.kind == "laplace":
             noise = self._square(rng.laplace(0, self.law.scale / math.sqrt(2), size))
         else:
-            diagonal = np.arange(self.published.size)[self.published] <= self.dim
             noise = self._square(rng.standard_normal(size) * self.law.scale * np.where(diagonal, 1, math.sqrt(0.5)))
         sums, count = noise[:-1, -1] / self.anchor, float(noise[-1, -1]) / self.anchor**2
         mean = self.mean

@@ -19,6 +19,7 @@ from sfumato.estimation.covariances import Noisy, Sketched, View, laplace_sum_ta
 from sfumato.numerics.types import Floats
 
 _NODES = np.arange(8, 49) / 8  # numbers of draws between which quantiles are interpolated: no entry has more than 6
+_MORE_NODES = np.concatenate([_NODES, np.geomspace(6.5, 1e4, 40)])  # in a sum over owners it has
 
 
 def entry_errors(view: View) -> tuple[Floats, Floats]:
@@ -31,7 +32,7 @@ def entry_errors(view: View) -> tuple[Floats, Floats]:
         variance += 0.0 if law is None else covariance**2 * law.variance
         return np.sqrt(variance) / view.records, np.full_like(variance, math.inf)
     mean, same = view.mean / view.anchor, np.eye(view.dim, dtype=bool)
-    across = _across(view)
+    across = view.across
     moved = across / 2 * np.abs(np.broadcast_to(mean, covariance.shape))  # by the sum of the other column
     corner = (np.outer(mean, mean) - covariance / view.anchor**2) * (view.public_records is None)
     products = np.where(same, 1.0, across / 2), np.where(same, 2 * moved, moved), np.where(same, 0.0, moved.T), corner
@@ -39,12 +40,7 @@ def entry_errors(view: View) -> tuple[Floats, Floats]:
     fourths = sum((part**2 / squares) ** 2 for part in products)  # over the square of all: no overflow
     second = view.sum_variance**2 * (1.0 + same) / view.records**2
     errors = np.sqrt(squares * view.law.variance + second) / view.records
-    return np.asarray(errors), np.asarray(1 / fourths)
-
-
-def _across(view: Noisy) -> float:
-    """What noise off the diagonal of a covariance counts, over that on it: each number stands for two entries."""
-    return math.sqrt(2) if view.law.kind == "gaussian" else 2.0
+    return np.asarray(errors), np.asarray(view.each / fourths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +88,7 @@ def _noisy(view: Noisy, spread: Floats, values: Floats) -> CorrelationLaw:
     here, there = (np.broadcast_to(side, values.shape) for side in (inverse[:, None], inverse))
     mean = view.mean / view.anchor * inverse  # in standard deviations and anchors
     own, other = (np.broadcast_to(side, values.shape) for side in (mean[:, None], mean))
-    across, counted = _across(view), view.public_records is None
+    across, counted = view.across, view.public_records is None
     none = np.zeros_like(values)
     parts = [
         (none, here**2 / 2),
@@ -110,17 +106,20 @@ def _noisy(view: Noisy, spread: Floats, values: Floats) -> CorrelationLaw:
     shares = [(p - q * np.clip(values, -1.0, 1.0)) ** 2 for p, q in parts]
     whole = np.maximum(sum(shares, none), np.finfo(float).tiny)
     fourths = sum(((share / whole) ** 2 for share in shares), none)
-    return CorrelationLaw(values, (a, b, d), np.maximum(1 / np.maximum(fourths, np.finfo(float).tiny), 1.0))
+    alike = view.each / np.maximum(fourths, np.finfo(float).tiny)
+    return CorrelationLaw(values, (a, b, d), np.maximum(alike, 1.0))
 
 
 def quantiles(view: View, tail: float, alike: Floats) -> Floats:
     """Quantiles of the errors of many forms of a covariance, in standard errors, exceeded with this probability."""
     if isinstance(view, Sketched) or view.law.kind == "gaussian":
         return np.full(alike.shape, view.quantile(tail, math.inf))
-    return np.interp(np.where(np.isfinite(alike), alike, 1.0), _NODES, _at_nodes(tail))
+    finite = np.where(np.isfinite(alike), alike, 1.0)
+    nodes = _NODES if finite.max(initial=1.0) <= _NODES[-1] else _MORE_NODES
+    return np.interp(finite, nodes, [_at_node(tail, float(count)) for count in nodes])
 
 
-@lru_cache(maxsize=64)
-def _at_nodes(tail: float) -> Floats:
-    """Quantiles of the errors of a covariance's entries under Laplace noise, for some numbers of equal draws."""
-    return np.array([laplace_sum_tail(tail, float(count)) for count in _NODES])
+@lru_cache(maxsize=4096)
+def _at_node(tail: float, count: float) -> float:
+    """Quantile of the error of a covariance's entry under Laplace noise, for some number of equal draws."""
+    return laplace_sum_tail(tail, count)

@@ -1,12 +1,24 @@
 """The record of a kind of release: columns, types, size, checks, sentences, and the class that serves it."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Manifest, SummedNoiseFacts
 
 NumberType = Literal["float64", "float32", "int32", "int8"]
+
+
+def noise_fits(law: str, scale: float, deviation: float) -> bool:
+    """Check of a kind: whether the scale and the standard deviation in a manifest are of the same noise."""
+    return abs(deviation / scale - (math.sqrt(2) if law == "laplace" else 1)) < 1e-9
+
+
+def summed_deviation(noises: Iterable[SummedNoiseFacts]) -> float:
+    """The standard deviation of a kind's numbers that are sums over owners, from the noises on each."""
+    found = ((2 if one["noise"] == "laplace" else 1) * one["owners"] * one["scale"] ** 2 for one in noises)
+    return math.sqrt(math.fsum(found))
 
 
 def _rows(manifest: Manifest) -> int:

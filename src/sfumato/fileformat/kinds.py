@@ -8,7 +8,8 @@ import math
 from typing import Any
 
 from sfumato import untrusted
-from sfumato.fileformat.kind import Kind, NumberType
+from sfumato.fileformat.histogram_kind import HISTOGRAM
+from sfumato.fileformat.kind import Kind, NumberType, noise_fits, summed_deviation
 from sfumato.fileformat.manifest import (
     MOST_NUMBERS,
     CovarianceManifest,
@@ -57,11 +58,6 @@ def _pairs(manifest: Manifest) -> int:
     return int(manifest["rows"] * (manifest["rows"] - 1) // 2)
 
 
-def _noise_fits(law: str, scale: float, deviation: float) -> bool:
-    """Check of a kind: whether the scale and the standard deviation in a manifest are of the same noise."""
-    return abs(deviation / scale - (math.sqrt(2) if law == "laplace" else 1)) < 1e-9
-
-
 def _projects(manifest: Manifest, features: int) -> bool:
     """Check of a kind: whether its projection takes as many numbers as records have, to a whole number of them."""
     projection = manifest["projection"]
@@ -79,7 +75,7 @@ def _noise_on_each(manifest: NoiseManifest | SketchManifest) -> str:
 
 def _noise_agrees(manifest: NoiseManifest | SketchManifest, _: object = None) -> bool:
     facts = manifest["mechanism"]
-    return _noise_fits(facts["noise"], facts["scale"], facts["standard_deviation"])
+    return noise_fits(facts["noise"], facts["scale"], facts["standard_deviation"])
 
 
 def _sensitivity(manifest: NoiseManifest) -> str:
@@ -194,7 +190,9 @@ def _covariance_agrees(manifest: CovarianceManifest, schema: Schema) -> bool:
         return False
     if facts["noise"] == "sketch":
         return manifest["numerics"] == "idealized"
-    return _noise_fits(facts["noise"], facts["scale"], facts["standard_deviation"])
+    if facts["noise"] == "sum":
+        return abs(summed_deviation(facts["noises"]) / facts["standard_deviation"] - 1) < 1e-9
+    return noise_fits(facts["noise"], facts["scale"], facts["standard_deviation"])
 
 
 def _covariance_contents(manifest: CovarianceManifest) -> str:
@@ -205,7 +203,8 @@ def _covariance_contents(manifest: CovarianceManifest) -> str:
     if facts["noise"] == "sketch":
         return f"{facts['sketch_rows']} Gaussian rows whose covariance is {what}, plus a known ridge"
     where = " (less by the square root of 2 off the diagonal)" if facts["noise"] == "gaussian" else " on each"
-    return f"{what}, with {facts['noise']} noise of standard deviation {facts['standard_deviation']:.6g}{where}"
+    law = "summed" if facts["noise"] == "sum" else facts["noise"]
+    return f"{what}, with {law} noise of standard deviation {facts['standard_deviation']:.6g}{where}"
 
 
 def _covariance_sensitivity(manifest: CovarianceManifest) -> str:
@@ -241,7 +240,7 @@ def _synthetic_agrees(manifest: SyntheticManifest, schema: Schema) -> bool:
     facts = manifest["mechanism"]
     label = sum(column.width for column in schema.data_columns if column.name == facts.get("label"))
     stages = [facts["moments"], *([facts["mean"]] if "mean" in facts else [])]
-    fits = all(_noise_fits(facts["noise"], stage["scale"], stage["standard_deviation"]) for stage in stages)
+    fits = all(noise_fits(facts["noise"], stage["scale"], stage["standard_deviation"]) for stage in stages)
     return fits and _projects(manifest, schema.encoding.dim - label)
 
 
@@ -328,6 +327,7 @@ KINDS = {
     "responses": _RESPONSES,
     "distances": _DISTANCES,
     "covariance": _COVARIANCE,
+    "histogram": HISTOGRAM,
     "synthetic": _SYNTHETIC,
     "table": TABLE,
     "graph-sketch": _graph(

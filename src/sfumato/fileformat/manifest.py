@@ -15,6 +15,7 @@ ID = "id"  # the column of public ids in a file of published numbers
 MOST_NUMBERS = 1 << 20  # of one record
 LARGEST = 1 << 26  # bytes of a manifest; in memory it may take some ten times as many
 MOST_CORRELATED = 1 << 12  # variables of a copula: a matrix of 128 MiB
+STREAMED = ("covariance", "histogram", "synthetic")  # kinds that a stream can publish
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
 Facts: TypeAlias = dict[str, Any]  # what a mechanism says of a run: part of a manifest, not checked yet
@@ -77,11 +78,19 @@ class ResponsesFacts(TypedDict):
     levels: NotRequired[int]  # that numbers were cut into
 
 
+class SummedNoiseFacts(TypedDict):
+    """One of several independent noises on a sum over owners: its law and scale, and how many owners have it."""
+
+    noise: NoiseName
+    scale: float
+    owners: int
+
+
 class CovarianceFacts(TypedDict):
     """Noisy sums of squares and products, or a Gaussian sketch of them with a ridge."""
 
     name: str
-    noise: Literal["laplace", "gaussian", "sketch"]
+    noise: Literal["laplace", "gaussian", "sketch", "sum"]
     centred: bool
     columns: int
     longest: float
@@ -92,6 +101,41 @@ class CovarianceFacts(TypedDict):
     sketch_rows: NotRequired[int]
     ridge: NotRequired[float]
     count_scale: NotRequired[float]
+    noises: NotRequired[list[SummedNoiseFacts]]  # of a sum over owners, not all of which have Gaussian noise
+
+
+class CellTableFacts(TypedDict):
+    """Noisy counts of the cells of one table, in C order.
+
+    columns : in the schema's order.
+    cells   : how many there are.
+    cuts    : of numbers, ordinals and dates, between their bounds, in encoded units. A value that has a cell to itself
+              is there twice, the low bound once.
+    scale   : of the noise on each count.
+    noises  : in place of ``scale``, of a sum over owners whose noises are not all Gaussian.
+    """
+
+    columns: list[str]
+    cells: int
+    cuts: dict[str, list[float]]
+    scale: NotRequired[float]
+    noises: NotRequired[list[SummedNoiseFacts]]
+
+
+class HistogramFacts(TypedDict):
+    """Noisy counts of public cells, table after table.
+
+    sensitivity        : how far one unit moves all counts over their relative deviations: a table's scale over
+                         ``scale``.
+    standard_deviation : of the noise on counts of the table with the least.
+    """
+
+    name: str
+    noise: Literal["laplace", "gaussian", "sum"]
+    tables: list[CellTableFacts]
+    sensitivity: float
+    scale: NotRequired[float]
+    standard_deviation: float
 
 
 class ComponentFacts(TypedDict):
@@ -242,6 +286,41 @@ class LedgerFacts(TypedDict):
     hash: str
 
 
+class PeriodFacts(TypedDict):
+    """The period of a stream that a release is the running sum of, and the noise of the whole stream.
+
+    id, digest         : of the stream; the digest is what its ledger committed.
+    period, label      : the last period that is in the sums.
+    horizon, made_for  : how many periods the guarantee is for, and how many it was for at first.
+    sensitivity, scale : of all measurements together: Gaussian noise of this scale, in steps of its own.
+    """
+
+    id: str
+    digest: str
+    period: int
+    label: str
+    horizon: int
+    made_for: int
+    method: Literal["square-root", "tree"]
+    sensitivity: float
+    scale: float
+
+
+class SeveralFacts(TypedDict):
+    """The composed loss of somebody who is with all owners."""
+
+    epsilon: float
+    delta: float
+
+
+class OwnerFacts(TypedDict):
+    """What a joined or added release says of each release in it."""
+
+    digest: str
+    guarantee: GuaranteeFields
+    rows: NotRequired[int]
+
+
 class FileFacts(TypedDict):
     """Digest and size of a file."""
 
@@ -264,11 +343,14 @@ class ManifestOf(TypedDict, Generic[_Mechanism]):
     projection: NotRequired[ProjectionFacts]
     lattice: NotRequired[LatticeFacts]
     space: NotRequired[SpaceFacts]
+    owners: NotRequired[list[OwnerFacts]]
+    several: NotRequired[SeveralFacts]
     schema: NotRequired[dict[str, Any]]
     rows: NotRequired[int]
     protected: bool
     accounted: bool
     ledger: NotRequired[LedgerFacts]
+    stream: NotRequired[PeriodFacts]
     numerics: Literal["exact", "idealized"]
     randomness: str
     warnings: list[str]
@@ -281,6 +363,7 @@ SketchManifest: TypeAlias = ManifestOf[SketchFacts]
 ResponsesManifest: TypeAlias = ManifestOf[ResponsesFacts]
 NoiseManifest: TypeAlias = ManifestOf[NoiseFacts]  # of distances, and of edge weights
 CovarianceManifest: TypeAlias = ManifestOf[CovarianceFacts]
+HistogramManifest: TypeAlias = ManifestOf[HistogramFacts]
 SyntheticManifest: TypeAlias = ManifestOf[SyntheticFacts]
 TableManifest: TypeAlias = ManifestOf[TableFacts]
 GraphSketchManifest: TypeAlias = ManifestOf[GraphSketchFacts]

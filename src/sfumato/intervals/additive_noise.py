@@ -4,7 +4,7 @@ Intervals are exact, not asymptotic: the law of value - truth does not depend on
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Protocol
@@ -44,25 +44,28 @@ class Law(Protocol):
 class LaplaceSum:
     """The law of a weighted sum of independent Laplace numbers, each rounded to a whole number.
 
-    terms : of each kind of term its weight, how many there are, and the Laplace scale b of the number.
+    terms  : of each kind of term its weight, how many there are, and the Laplace scale b of the number.
+    normal : the deviation of a normal number that is added, of other noise in the same sum.
     A rounded number is taken as the number plus one that is uniform on [-1/2, 1/2], which has the same density at whole
     numbers. The law of the sum is computed from its Fourier series; tails below 1e-7 are bounded (Chernoff), so that
     intervals at such levels are a little wide.
     """
 
     terms: tuple[tuple[float, int, float], ...]
+    normal: float = 0.0
 
     @cached_property
     def scale(self) -> float:
         """The standard deviation of the sum, rounding included."""
-        return math.sqrt(math.fsum(count * weight**2 * (2 * b**2 + _ROUNDED) for weight, count, b in self.terms))
+        own = math.fsum(count * weight**2 * (2 * b**2 + _ROUNDED) for weight, count, b in self.terms)
+        return math.sqrt(own + self.normal**2)
 
     @cached_property
     def _tails(self) -> tuple[Floats, Floats]:
         """Places in standard deviations, and the negative probabilities that the sum exceeds them, both rising."""
         steps = np.arange(1, _HARMONICS)
         at = 2 * math.pi * steps / _PERIOD
-        logs = np.zeros(len(at))
+        logs = -((self.normal / self.scale * at) ** 2) / 2
         sign = np.ones(len(at))
         for weight, count, b in self.terms:
             unit = weight / self.scale
@@ -77,7 +80,7 @@ class LaplaceSum:
     def _bounded(self, probability: Floats) -> Floats:
         """Where an exponential bound on the tail of the sum has fallen to a probability."""
         slopes = _SLOPES / max(abs(weight) * b for weight, _, b in self.terms)
-        exponents = np.zeros(len(slopes))
+        exponents = (self.normal * slopes) ** 2 / 2
         for weight, count, b in self.terms:
             half = np.abs(weight) * slopes / 2
             # log of sinh(h) / h, and of the Laplace law
@@ -136,8 +139,20 @@ def summed_law(kind: str, terms: Sequence[tuple[float, int, float]]) -> Law:
 
 
 @lru_cache(maxsize=32)
-def _laplace_sum(terms: tuple[tuple[float, int, float], ...]) -> LaplaceSum:
-    return LaplaceSum(terms)  # with what was computed of it
+def _laplace_sum(terms: tuple[tuple[float, int, float], ...], normal: float = 0.0) -> LaplaceSum:
+    return LaplaceSum(terms, normal)  # with what was computed of it
+
+
+def mixed_law(terms: Mapping[str, Sequence[tuple[float, int, float]]]) -> Law:
+    """The law of a weighted sum of independent noise of both kinds, each number of it rounded to a whole one.
+
+    terms : of Laplace noise and of Gaussian noise, as ``summed_law`` takes them; one of them may be left out.
+    """
+    if not terms.get("laplace"):
+        return summed_law("gaussian", terms["gaussian"])
+    kept = tuple(term for term in terms["laplace"] if term[0] != 0 and term[1] > 0)
+    normal = summed_law("gaussian", terms["gaussian"]).scale if terms.get("gaussian") else 0.0
+    return _laplace_sum(kept, normal)
 
 
 def tallied(value: ArrayLike, noise: Law, most: float = 2.0**53) -> Estimate:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat.manifest import Facts
-from sfumato.numerics.types import Order
+from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.calibration import Family
 from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Loss
@@ -124,6 +124,56 @@ class Prepared(Family, Protocol):
 
     def run(self, rows: Rows, level: float, secret: Secret) -> Published:
         """Any mechanism: read the rows, clip them, and publish at the loss of ``level``."""
+        ...
+
+
+class Summed(Prepared, Protocol):
+    """A mechanism that publishes one vector of exact sums over records, with independent noise on each entry.
+
+    Its ``run`` reads the sums, adds noise of ``scale`` times ``deviations``, and publishes. Sums of disjoint tables add
+    up entry by entry, exactly, so others can take the steps apart: streams sum over periods and add noise of their own.
+    Length and order of the vector follow from schema and recipe alone.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # as above
+
+        @property
+        def reach(self) -> float:
+            """How far one unit moves the vector of sums, each entry over its relative deviation.
+
+            Entries are steps, as ``exact`` gives them, so that what rounding and coarsening adds is in it. The norm is
+            that of the noise: l2 for Gaussian, l1 for Laplace noise.
+            """
+            ...
+
+        @property
+        def deviations(self) -> Floats:
+            """The deviation of the noise on each sum, relative to the stated scale: mostly 1."""
+            ...
+
+        @property
+        def unit(self) -> float:
+            """What one step of the sums is worth in what is published."""
+            ...
+
+    def counted(self, rows: Rows) -> tuple[Integers, int]:
+        """The exact sums in steps, as int64, and how many rows were read; both are secret."""
+        ...
+
+    def exact(self, rows: Rows) -> Integers:
+        """The exact sums in steps, as int64; secret."""
+        return self.counted(rows)[0]
+
+    def published(self, values: Integers | Floats, scale: float, records: int | None) -> Published:
+        """What is published of sums that have their noise: facts for the manifest, and blocks.
+
+        values  : the noisy sums, in steps.
+        scale   : of the noise, in steps, where ``deviations`` is 1: b for Laplace, the deviation for Gaussian noise.
+        records : the number of rows, or None where it is protected.
+        Guarantee: none by itself; nothing but its arguments, the schema and the recipe enters.
+        """
         ...
 
 
@@ -253,6 +303,15 @@ def coarsening(reach: float, numbers: int = 1) -> int:
 def order_of(noise: Noise) -> Order:
     """For any mechanism: the norm that its noise protects against, 1 for Laplace and 2 for Gaussian."""
     return 1 if noise == "laplace" else 2
+
+
+def cells_move(order: Order, *, replace: bool, group: int) -> float:
+    """For any mechanism: how far one unit moves the counts of one table of cells, of which a record is in exactly one.
+
+    A record that comes or goes moves one count by 1, one that is replaced two; a group of records that many times as
+    far, for all of them may be in the same cells.
+    """
+    return group * ((2.0 if order == 1 else math.sqrt(2)) if replace else 1.0)
 
 
 def noise_loss(order: Order, level: float) -> Loss:

@@ -35,16 +35,18 @@ from sfumato.mechanisms import in_space
 from sfumato.mechanisms.base import (
     Prepared,
     Published,
+    Summed,
     check_columns,
     check_noise,
     idealized_warning,
+    noise_facts,
     noise_loss,
     public_rows,
     settled,
 )
 from sfumato.mechanisms.second_moment import CentredGrid, SecondMoment
 from sfumato.numerics.lattice import Total
-from sfumato.numerics.types import Floats
+from sfumato.numerics.types import Floats, Integers
 from sfumato.privacy.calibration import replaced_guess
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import ChiSquare, Composed, Laplace, Loss
@@ -137,8 +139,11 @@ def _check_sketch(guarantee: Guarantee) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PreparedCovariance(Prepared):
-    """A triangle whose sensitivity is known; level = noise scale over sensitivity."""
+class PreparedCovariance(Summed):
+    """A triangle whose sensitivity is known; level = noise scale over sensitivity.
+
+    What is published is one vector of sums: steps of the coarsened triangle, which one unit moves by ``reach``.
+    """
 
     recipe: Covariance
     schema: Schema
@@ -159,14 +164,41 @@ class PreparedCovariance(Prepared):
 
         Guarantee: as stated at the top, at the loss of ``level``.
         """
-        moment, scale = self.moment, self.moment.checked_scale(level)
-        exact = moment.exact(rows)
-        facts = self.facts(level, public_rows(_count(exact, moment.grid), self.guarantee))
-        values = moment.protected(exact, scale, secret) * moment.unit
-        return Published(facts, ("value",), iter([values[None]]), by_record=False)
+        scale = self.moment.checked_scale(level)
+        exact, count = self.counted(rows)
+        records = public_rows(count, self.guarantee)
+        return self.published(self.moment.perturbed(exact, scale, secret), scale, records)
+
+    @property
+    def reach(self) -> float:
+        """How far one unit moves the coarsened triangle in steps, off the diagonal as its noise counts."""
+        return self.moment.sensitivity
+
+    @property
+    def deviations(self) -> Floats:
+        """The relative deviation of the noise on each number of the triangle."""
+        return self.moment.deviations
+
+    @property
+    def unit(self) -> float:
+        """What one step of the triangle is worth, in squared weighted units."""
+        return self.moment.unit
+
+    def counted(self, rows: Rows) -> tuple[Integers, int]:
+        """The coarsened triangle, exact but for that, and the number of rows."""
+        exact = self.moment.exact(rows)
+        return self.moment.coarse(exact), _count(exact, self.moment.grid)
+
+    def published(self, values: Integers | Floats, scale: float, records: int | None) -> Published:
+        """What is published of a triangle that has its noise: facts for the manifest, and one column."""
+        column = np.asarray(values * self.unit, np.float64)[None]
+        return Published(self._facts(scale, records), ("value",), iter([column]), by_record=False)
 
     def facts(self, level: float, records: int | None) -> Facts:
         """What the manifest says of a run; it has no number of rows where that is protected."""
+        return self._facts(self.moment.scale(level), records)
+
+    def _facts(self, scale: float, records: int | None) -> Facts:
         moment = self.moment
         mechanism = {
             "name": "covariance",
@@ -175,7 +207,7 @@ class PreparedCovariance(Prepared):
             "columns": moment.grid.half.size,
             "longest": moment.grid.longest(2) * moment.grid.step,
             "anchor": moment.grid.anchor * moment.grid.step,
-            **moment.noise_facts(level),
+            **noise_facts(moment.order, self.reach * self.unit, scale * self.unit),
         }
         on_grid = {"input_bits": moment.grid.column_bits, "shift": moment.shift, "unit": moment.unit}
         facts = {"kind": "covariance", "mechanism": mechanism, "lattice": on_grid, "rows": records}

@@ -278,9 +278,23 @@ class SecondMoment:
         """Sensitivity, scale and standard deviation of the noise at this level, in squared weighted units."""
         return noise_facts(self.order, self.sensitivity * self.unit, self.scale(level) * self.unit)
 
+    def coarse(self, exact: lattice.Total) -> Integers:
+        """What is published of the triangle, coarsened, before its noise: steps that ``sensitivity`` is about."""
+        return exact.part(self.kept).coarsened(self.shift)
+
+    @property
+    def deviations(self) -> Floats:
+        """The relative deviation of the noise on each published number of the triangle: Gaussian, less off it."""
+        squares = int(self.kept[: self.dim].sum())
+        off = 1.0 if self.order == 1 else math.sqrt(0.5)
+        return np.where(np.arange(self.entries) < squares, 1.0, off)
+
     def protected(self, exact: lattice.Total, scale: float, secret: Secret) -> Integers:
         """What is published of the triangle, coarsened, with noise of this scale."""
-        triangle = exact.part(self.kept).coarsened(self.shift)
+        return self.perturbed(self.coarse(exact), scale, secret)
+
+    def perturbed(self, triangle: Integers, scale: float, secret: Secret) -> Integers:
+        """The coarsened triangle with noise of this scale."""
         kind = f"{self.order} {self.centred} {self.grid.anchor}"
         parameters = f"second moment {kind} {self.guarantee!r} {scale.hex()} {self.shift}"
         words = secret.words(parameters, self.grid.schema.digest, triangle)

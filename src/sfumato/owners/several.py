@@ -16,13 +16,12 @@ Assumes:   no owner chose its noise by looking at what another had released (``p
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any
 
 from sfumato import check
 from sfumato.errors import ParameterError
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import Manifest, OwnerFacts, SeveralFacts
 from sfumato.privacy.composition import Book, Charge
-from sfumato.privacy.guarantee import GuaranteeFields
 from sfumato.privacy.losses import Gaussian, Laplace, Loss
 
 _FIXED_NOISE = ("sketch", "distances", "covariance", "histogram")  # mechanisms whose loss is that of their noise alone
@@ -31,27 +30,12 @@ _UP = 1 + 1e-14  # what dividing and multiplying in doubles can lose of a sensit
 _DISTRIBUTIONS = 64  # distinct losses that are composed as distributions; of more, Gaussian ones above them
 
 
-class SeveralFacts(TypedDict):
-    """The composed loss of somebody who is with all owners."""
-
-    epsilon: float
-    delta: float
-
-
-class OwnerFacts(TypedDict):
-    """What a joined or added release says of each release in it."""
-
-    digest: str
-    guarantee: GuaranteeFields
-    rows: NotRequired[int]
-
-
 def owners(manifests: Sequence[Manifest]) -> list[OwnerFacts]:
     """The owners' facts: each release by its digest, with its promise, and its number of rows where that is public."""
     facts: list[OwnerFacts] = []
     for manifest in manifests:
         if "owners" in manifest:  # a sum of several already
-            facts += cast("Any", manifest)["owners"]
+            facts += manifest["owners"]
             continue
         one: OwnerFacts = {"digest": manifest["digest"], "guarantee": manifest["guarantee"]}
         if "rows" in manifest:

@@ -17,10 +17,11 @@ _NAMED = {  # modules are loaded when they are named
     "sketch": ("sketch", "Sketch"),
     "synthetic": ("synthetic.recipe", "Synthetic"),
     "covariance": ("covariance", "Covariance"),
+    "histogram": ("histogram", "Histogram"),
     "responses": ("responses", "RandomizedResponse"),
     "distances": ("distances", "NoisyDistances"),
 }
-_NOISY = ("synthetic", "covariance", "distances")  # whose noise is Gaussian if delta allows it
+_NOISY = ("synthetic", "covariance", "histogram", "distances")  # whose noise is Gaussian if delta allows it
 _NEED_SETTINGS = {
     "components": "Components(dimension=...)",
     "graph": "GraphSketch(rows=...), EdgeNoise() or EdgeResponse()",

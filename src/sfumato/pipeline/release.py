@@ -54,10 +54,10 @@ def release(
 
     Formal guarantee: what is returned satisfies ``guarantee``, as proved for the mechanism. The level of noise is fixed
     before a row is read. ``release_to`` streams to disk instead. ``schema``: or the path of its file; a recipe in a
-    shared space brings its own, so it may be left out. ``mechanism``: a
-    recipe, or its name as ``sfumato release`` has it (table, sketch, synthetic, covariance, responses, distances), with
-    the settings that the command has by default. ``ledger``: where it is charged, or a ledger with one dataset;
-    without one the release says that nothing was accounted for. ``engine``: local, spark, or one of the
+    shared space brings its own, so it may be left out. ``mechanism``: a recipe, or its name as ``sfumato release`` has
+    it (table, sketch, synthetic, covariance, histogram, responses, distances), with the settings that the command has
+    by default. ``ledger``: where it is charged, or a ledger with one dataset; without one the release says that nothing
+    was accounted for. ``engine``: local, spark, or one of the
     classes ``Local`` and ``Spark`` with settings of its own. ``secret`` is for tests: ``Secret.for_testing``, and a
     release made with it is marked as unprotected. Without it the release draws a key, which serves no other.
     """

@@ -20,6 +20,7 @@ from sfumato.estimation import linear_models, moment_table, quantities
 from sfumato.estimation.covariances import Noisy, Sketched, View
 from sfumato.estimation.linear_models import LeastSquares, PrincipalComponents, Regression
 from sfumato.estimation.moment_table import MomentColumns, MomentTable
+from sfumato.estimation.summed_noise import SummedLaw
 from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import CovarianceFacts, CovarianceManifest
 from sfumato.intervals.estimate import Estimate, Quantity
@@ -78,7 +79,7 @@ class CovarianceRelease(NumbersRelease):
         facts, values = self._mechanism, np.asarray(self.columns[0], np.float64)
         dim, rounding = int(facts["columns"]), self._frame.rounding
         if facts["noise"] != "sketch":
-            law = NoiseLaw(facts["noise"], facts["standard_deviation"])
+            law = summed_law(facts) or NoiseLaw(facts["noise"], facts["standard_deviation"])  # type: ignore[arg-type]
             return Noisy(values, dim, law, facts["anchor"], facts["centred"], self._records, rounding)
         drawn = values[: facts["sketch_rows"] * dim].reshape(-1, dim)
         if self._records is not None:
@@ -290,6 +291,13 @@ class CovarianceRelease(NumbersRelease):
         if vector.shape != (len(self.names),) or not np.isfinite(vector).all() or not vector.any():
             raise ParameterError(f"a direction has {len(self.names)} finite numbers that are not all 0")
         return vector
+
+
+def summed_law(facts: CovarianceFacts) -> SummedLaw | None:
+    """The noise on a covariance that is a sum over owners whose noises differ; None for others."""
+    if facts["noise"] != "sum":
+        return None
+    return SummedLaw.of((one["noise"], one["scale"], one["owners"]) for one in facts["noises"])
 
 
 def _compared(encoded: list[str]) -> list[str]:

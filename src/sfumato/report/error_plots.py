@@ -8,11 +8,13 @@ import numpy as np
 
 from sfumato.estimation import quantities
 from sfumato.estimation.distance_matrix import widest_squared
+from sfumato.fileformat.histogram_kind import deviation as histogram_deviation
 from sfumato.fileformat.manifest import TableFacts
 from sfumato.intervals import estimate
 from sfumato.numerics.types import Floats
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.graph import GraphRelease, PairsRelease
+from sfumato.releases.histogram import HistogramRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.releases.table import TableRelease
 from sfumato.report.numbers import number, percent
@@ -30,7 +32,7 @@ _DENSITIES = (0.0, 0.1, 0.5)  # of the pairs that a cut separates, how many are 
 
 def plot(release: "AnyRelease") -> Plot | None:
     """A plot of the errors of a release's answers; None where it gives none with error bars."""
-    if isinstance(release, SyntheticRelease | TableRelease):
+    if isinstance(release, SyntheticRelease | TableRelease | HistogramRelease):
         return None
     if isinstance(release, GraphRelease):
         return _cuts(release)
@@ -49,6 +51,8 @@ def said(release: "AnyRelease") -> list[str]:
         return _cut_words(release)
     if isinstance(release, CovarianceRelease):
         return _covariance_words(release)
+    if isinstance(release, HistogramRelease):
+        return _histogram_words(release)
     return _distance_words(release)
 
 
@@ -243,6 +247,20 @@ def _covariance_words(release: CovarianceRelease) -> list[str]:
             "Noise pushes eigenvalues apart: where it rivals the gaps between them, the leading ones look larger than "
             "they are, and the last ones smaller. The intervals allow for that, the standard errors do not."
         ),
+        "An error bar covers the noise of the release; nothing else is random. It says nothing about a population.",
+    ]
+
+
+def _histogram_words(release: HistogramRelease) -> list[str]:
+    facts = release.manifest["mechanism"]
+    found = sorted(histogram_deviation(facts, place) for place in range(len(facts["tables"])))
+    spread = number(found[0], 3) if found[0] == found[-1] else f"{number(found[0], 3)} to {number(found[-1], 3)}"
+    total = release.total()
+    low, high = total.interval(0.95)
+    counted = "" if "rows" in release.manifest else f" It is estimated: between {number(low)} and {number(high)}."
+    return [
+        f"Every count has noise of standard deviation {spread}, whatever it is; a sum of cells has that of each.",
+        f"There are about {number(float(total.value))} records.{counted}",
         "An error bar covers the noise of the release; nothing else is random. It says nothing about a population.",
     ]
 

@@ -1,6 +1,6 @@
 """Pictures of what was released: clouds of records, maps of matrices, spectra. Nothing but the release enters them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,12 @@ from sfumato.numerics.types import Floats, Integers
 from sfumato.releases.covariance import CovarianceRelease
 from sfumato.releases.distances import DistancesRelease
 from sfumato.releases.graph import GraphRelease, GraphSketchRelease, PairsRelease
+from sfumato.releases.histogram import HistogramRelease
 from sfumato.releases.responses import ResponsesRelease
 from sfumato.releases.sketch import SketchRelease
 from sfumato.releases.synthetic import SyntheticRelease
 from sfumato.report import maps, svg
+from sfumato.report.column_pictures import ColumnPicture, ShareSeries
 from sfumato.report.html import Markup
 from sfumato.report.numbers import number, percent
 from sfumato.report.svg import COLOURS, Bars, Key, Mark, Plot, colour, shortened
@@ -28,6 +30,7 @@ _EMBEDDED = 400  # records whose distances are turned into points
 _MAPPED = 96  # rows of a heat map
 _COLUMNS = 24  # columns of answers shown
 _SPECTRUM = 60
+_TABLES, _PARTS = 12, 24  # tables of a histogram that are shown, and cells of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,9 @@ def _rule(count: int, most: int, noun: str, drawn: str = "drawn by a public rule
 
 def scenes(release: "AnyRelease") -> list[Scene]:
     """The scenes of a release: pictures of the released records, matrices or shares; ``table_scenes`` has a table's."""
-    if isinstance(release, SketchRelease):
-        return [_sketch(release)]
-    if isinstance(release, SyntheticRelease):
-        return [_synthetic(release)]
-    if isinstance(release, ResponsesRelease):
-        return [_responses(release)]
-    if isinstance(release, DistancesRelease):
-        return _distances(release)
-    if isinstance(release, CovarianceRelease):
-        return [_covariance(release)]
+    for kind, drawn in _DRAWN.items():
+        if isinstance(release, kind):
+            return drawn(release)
     return _graph(release)
 
 
@@ -194,6 +190,35 @@ def _over_deviations(matrix: Floats) -> Floats:
     return np.asarray(np.clip(matrix / spread / spread[:, None], -1, 1))
 
 
+def _histogram(release: HistogramRelease) -> list[Scene]:
+    """Pictures of the first tables of a histogram, each with its error bars."""
+    found = [table_scene(release, table, f"counts{i}") for i, table in enumerate(release.tables[:_TABLES])]
+    if len(release.tables) > _TABLES:
+        more = f"{found[0].caption} The first {_TABLES} of {len(release.tables):,} tables are shown."
+        found[0] = Scene(found[0].title, found[0].picture, more)
+    return found
+
+
+def table_scene(release: HistogramRelease, table: Sequence[str], name: str) -> Scene:
+    """A picture of one table of a histogram; of a column with many cells, cells side by side are taken together."""
+    counts = release.counts(*table)
+    numbers = [np.asarray(counts.column(i)) for i in range(len(table), counts.num_columns)]
+    labels = list(zip(*(counts.column(i).to_pylist() for i in range(len(table))), strict=True))
+    names = [", ".join("missing" if cell is None else str(cell) for cell in row) for row in labels]
+    caption = "Noisy counts, with 95% intervals of the noise."
+    each = -(-len(names) // _PARTS)
+    if len(table) == 1 and each > 1:
+        starts = range(0, len(names), each)
+        numbers = [np.add.reduceat(numbers[0], starts), np.sqrt(np.add.reduceat(numbers[1] ** 2, starts))]
+        names = [names[i] if each == 1 else f"from {names[i]}" for i in starts]
+        caption += f" {each} cells side by side are taken together."
+    series = ShareSeries("noisy counts", np.asarray(numbers[0], float), "c5", 1.96 * np.asarray(numbers[1], float))
+    picture = ColumnPicture(" and ".join(table), tuple(names), (), (series,), number, "records")
+    if len(names) > picture.most + 1:
+        caption += f" The {picture.most} largest are shown by themselves."
+    return Scene(picture.title, picture.drawn(name), caption)
+
+
 def _graph(release: GraphRelease) -> list[Scene]:
     if isinstance(release, GraphSketchRelease):
         return [_sketch_spectrum(release)]
@@ -252,3 +277,13 @@ def _values(values: Floats, marks: Sequence[Mark], label: str) -> Markup:
         label=label,
     )
     return svg.draw(plot, "spectrum")
+
+
+_DRAWN: dict[type, Callable[[Any], list[Scene]]] = {
+    SketchRelease: lambda release: [_sketch(release)],
+    SyntheticRelease: lambda release: [_synthetic(release)],
+    ResponsesRelease: lambda release: [_responses(release)],
+    DistancesRelease: _distances,
+    CovarianceRelease: lambda release: [_covariance(release)],
+    HistogramRelease: _histogram,
+}

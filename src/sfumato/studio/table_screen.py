@@ -18,10 +18,12 @@ from sfumato.comparing.tally import fine_counts
 from sfumato.errors import ParameterError
 from sfumato.marginals.parts import MOST_PARTS, parts_of, title
 from sfumato.queries.parser import parse
-from sfumato.releases.release import load
+from sfumato.releases.histogram import HistogramRelease
+from sfumato.releases.release import AnyRelease, load
 from sfumato.releases.table import TableRelease
 from sfumato.report.html import tag
 from sfumato.report.numbers import number, percent
+from sfumato.report.scenes import table_scene
 from sfumato.report.table_scenes import column_counts, column_picture
 from sfumato.studio.frame.pages import page, reading
 from sfumato.studio.frame.shared_state import Studio
@@ -69,9 +71,37 @@ def questions(release: TableRelease) -> list[Question]:
     ]
 
 
-def _example(release: TableRelease) -> str:
-    """A question that fits the schema of a synthetic table: about a flag or a level, if there is one."""
+def histogram_questions(release: HistogramRelease) -> list[Question]:
+    """The questions that the Explore screen offers for a histogram."""
+    asked = TextLine("query", "Question about one record", _example(release), _HOW)
+    tables = tuple(" and ".join(table) for table in release.tables)
+    table = Choice("table", "Table", tables[0], "", tables)
+    return [
+        Question("counts", "Counts", "How many records each cell of a table holds.", (table, LEVEL), _counts),
+        Question("count", "Count", "How many records it holds for, from noisy counts.", (asked, LEVEL), _count),
+    ]
+
+
+def _counts(release: HistogramRelease, values: Values) -> Reply:
+    place = [" and ".join(table) for table in release.tables].index(values["table"])
+    columns = release.tables[place]
+    found = release.counts(*columns, level=level_in(values))
+    cells = zip(*(column.to_pylist() for column in found.slice(0, MOST_ROWS).columns), strict=True)
+    rows = tuple(
+        (", ".join(str(cell_in_words(cell)) for cell in row[: len(columns)]), *row[len(columns) :]) for row in cells
+    )
+    scene = table_scene(release, columns, "counts-picture")
+    more = f" The first {MOST_ROWS} of {found.num_rows:,} cells are listed." if found.num_rows > MOST_ROWS else ""
+    told = f"Noisy counts of {values['table']}, in {found.num_rows:,} cells."
+    return Reply(told, ("", *interval_names(values)), rows, release.total(), scene.caption + more, scene.picture)
+
+
+def _example(release: AnyRelease) -> str:
+    """A question that fits the schema of a table or a histogram: about a flag or a level, if there is one."""
+    named = set(release.names)
     for column in release.schema.data_columns:
+        if column.name not in named and isinstance(release, HistogramRelease):
+            continue
         if isinstance(column, Flag | Category):
             value = "" if isinstance(column, Flag) else f' = "{column.values[0]}"'
             text = f"`{column.name}`{value}" if not column.name.isidentifier() else f"{column.name}{value}"
@@ -100,7 +130,7 @@ def _chance(release: TableRelease, values: Values) -> Reply:
     return Reply(told, ("", SHARE), (("records that it holds for", found),), note=note)
 
 
-def _count(release: TableRelease, values: Values) -> Reply:
+def _count(release: AnyRelease, values: Values) -> Reply:
     found = release.count(values["query"])
     row = bar("records", found, level_in(values))
     told = f"It holds for about {number(row[1])} records; {between(row, values)}."

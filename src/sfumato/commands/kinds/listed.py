@@ -10,5 +10,6 @@ KINDS = (
     records.DISTANCES,
     sums.SYNTHETIC,
     sums.COVARIANCE,
+    sums.HISTOGRAM,
     graphs.GRAPH,
 )

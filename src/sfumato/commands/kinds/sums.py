@@ -1,4 +1,4 @@
-"""Kinds of releases made from sums over all records: tables, synthetic rows, covariances."""
+"""Kinds of releases made from sums over all records: tables, synthetic rows, covariances, histograms."""
 
 import argparse
 from typing import Any
@@ -14,6 +14,7 @@ from sfumato.commands.kinds.terms import (
     add_noise,
     terms_of,
 )
+from sfumato.errors import ParameterError
 
 
 def _add_synthetic_table(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +122,59 @@ def _covariance(options: Any) -> Terms:
     return terms_of(options, recipe)
 
 
+def _add_histogram(parser: argparse.ArgumentParser) -> None:
+    add_table(parser, space=True)
+    parser.add_argument(
+        "--of",
+        action="append",
+        metavar="COLUMNS",
+        help="Columns that are counted together, such as age or sex,income; may be given again (default: every column "
+        "by itself).",
+    )
+    parser.add_argument(
+        "--bins",
+        action="append",
+        default=[],
+        metavar="COLUMN=CELLS",
+        help="Public cells of a column: how many of equal width, or the cuts between them, such as age=10 or "
+        "age=18,30,65; may be given again.",
+    )
+    add_noise(parser, f"on each count {BY_DELTA}")
+    add_neighbours(add_guarantee(parser))
+
+
+def _histogram(options: Any) -> Terms:
+    from sfumato.mechanisms.histogram import Histogram
+
+    tables = None if options.of is None else tuple(columns_of(text) for text in options.of)
+    bins = dict(map(bins_of, options.bins))
+    return terms_of(options, Histogram(tables, noise=options.noise, bins=bins, **place_of(options)))
+
+
+def columns_of(text: str) -> tuple[str, ...]:
+    """The columns of a histogram's table, separated by commas."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def bins_of(text: str) -> tuple[str, int | list[float | str]]:
+    """The cells of a column of a histogram: their number, or cuts between them."""
+    name, found, cells = text.partition("=")
+    words = [word.strip() for word in cells.split(",")]
+    if not found or not name.strip() or not all(words):
+        raise ParameterError(f"--bins takes COLUMN=CELLS, such as age=10 or age=18,30,65, got {text!r}")
+    if len(words) == 1 and words[0].isdecimal():
+        return name.strip(), int(words[0])
+    return name.strip(), [_number(word) for word in words]
+
+
+def _number(word: str) -> float | str:
+    """A cut of a histogram's column: a number, or a value of an ordinal or a date as it is written."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
 TABLE = KindOptions(
     "table",
     "Publish a synthetic table with the same columns and types.",
@@ -141,4 +195,11 @@ COVARIANCE = KindOptions(
     "people.csv --schema people.toml --epsilon 1 --delta 1e-6",
     _add_covariance,
     _covariance,
+)
+HISTOGRAM = KindOptions(
+    "histogram",
+    "Publish how many records fall into public cells, with noise: counts of columns and of several together.",
+    "people.csv --schema people.toml --epsilon 1 --delta 1e-6 --of age --of sex,income",
+    _add_histogram,
+    _histogram,
 )

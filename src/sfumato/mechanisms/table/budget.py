@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import cells_move
 from sfumato.numerics.types import Floats, Integers, Order
 from sfumato.privacy.guarantee import Guarantee, Neighbours
 from sfumato.projection import unit_ball
@@ -62,7 +63,7 @@ class TableMoves:
     @property
     def table(self) -> float:
         """How far one unit moves the counts of one table."""
-        return self.group * ((2.0 if self.order == 1 else math.sqrt(2)) if self.replace else 1.0)
+        return cells_move(self.order, replace=self.replace, group=self.group)
 
     @property
     def score(self) -> float:

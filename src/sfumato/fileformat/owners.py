@@ -1,0 +1,43 @@
+"""What a manifest says of several owners whose releases were added up: checked, and in words for people."""
+
+from sfumato.fileformat.manifest import Manifest
+
+BY_COLUMNS = ("sketch",)  # kinds whose sums are of different columns of the same records
+
+
+def owners_agree(manifest: Manifest) -> bool:
+    """Check of a manifest of several owners: no release twice, rows that fit, and a loss of all that is not less.
+
+    Owners of different records have theirs added up, owners of different columns have the same ones.
+    """
+    if "owners" not in manifest:
+        return True
+    owners, several = manifest["owners"], manifest["several"]
+    if len({owner["digest"] for owner in owners}) < len(owners):
+        return False
+    if any(several["epsilon"] < owner["guarantee"]["epsilon"] * (1 - 1e-9) for owner in owners):
+        return False
+    rows = [owner.get("rows") for owner in owners]
+    if manifest["kind"] in BY_COLUMNS:
+        return all(count == manifest.get("rows") for count in rows)
+    if "rows" not in manifest:
+        return not any(rows)
+    return all(rows) and sum(count or 0 for count in rows) == manifest["rows"]
+
+
+def owners_sentence(manifest: Manifest) -> str | None:
+    """Sentences for people about the owners of what was added up; None for a release of one owner."""
+    if "owners" not in manifest:
+        return None
+    count, several = len(manifest["owners"]), manifest["several"]
+    slack = f" and delta {several['delta']:.6g}" if several["delta"] else ""
+    loss = f"epsilon {several['epsilon']:.6g}{slack}"
+    if manifest["kind"] in BY_COLUMNS:
+        return (
+            f"It is a sum of {count} releases, of owners who hold different columns of the same records, so each "
+            f"record is with all of them: together they cost its person up to {loss}."
+        )
+    return (
+        f"It is a sum of {count} releases, of owners who hold different records: the promise is that of the owner who "
+        f"promised least, to somebody who is with one of them. Somebody who is with all of them loses up to {loss}."
+    )
