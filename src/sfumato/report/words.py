@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.fileformat import kinds, plain_words
 from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.owners import owners_sentence
 from sfumato.fileformat.spaces import space_sentence
 from sfumato.privacy.attack_bounds import guess
 from sfumato.privacy.guarantee import Guarantee
@@ -147,6 +148,9 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
         else "This one was charged to no ledger."
     )
     yield "Other releases", f"What is published of the same data adds up: epsilons, at worst, as a plain sum. {charged}"
+    owners = owners_sentence(manifest)
+    if owners is not None:
+        yield "Several owners", owners
     space = space_sentence(manifest)
     if space is not None:
         yield "Other owners", space
