@@ -121,6 +121,7 @@ def _below(estimate: Estimate, ends: list[Any]) -> Iterator[Markup]:
 _CARDS: dict[str, Callable[[Any], Markup]] = {
     "Schema": schema_card,
     "Plan": plan_card,
+    "StreamPlan": plan_card,
     "TablePlan": table_plan_card,
     "Release": release_card,
     "Estimate": estimate_card,
