@@ -38,6 +38,8 @@ _PUBLIC = {
     "Set": "tables.columns",
     "SfumatoError": "errors",
     "Sketch": "mechanisms.sketch",
+    "Stream": "pipeline.stream",
+    "StreamError": "errors",
     "Synthetic": "mechanisms.synthetic.recipe",
     "Table": "mechanisms.table.recipe",
     "TableFile": "files.table_file",

@@ -39,6 +39,7 @@ from sfumato.fileformat.manifest import (
     MOST_NUMBERS,
     PROJECTION,
     READABLE,
+    STREAMED,
     Manifest,
     part_name,
 )
@@ -152,11 +153,22 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
         Guarantee.from_dict(manifest["guarantee"])
         schema = None if kind.graph else Schema.from_dict(manifest["schema"])
         sound = type(manifest.get("rows", 1)) is int and _files_fit(manifest) and kind.agrees(manifest, schema)
-        sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge")
+        sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge") and _period_fits(manifest)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
         raise ReleaseError(f"{path} contradicts itself: the release is damaged or forged, do not trust it")
+
+
+def _period_fits(manifest: Manifest) -> bool:
+    """Reading the manifest of a stream's publication: whether its period lies within its horizon, and noise can be."""
+    if "stream" not in manifest:
+        return True
+    told = manifest["stream"]
+    whole = told["period"], told["made_for"], told["horizon"]
+    within = all(type(n) is int for n in whole) and max(whole[:2]) <= whole[2]
+    sums = manifest["kind"] in STREAMED and manifest["mechanism"]["noise"] == "gaussian"
+    return within and sums and manifest["guarantee"]["delta"] > 0
 
 
 def _files_fit(manifest: Manifest) -> bool:

@@ -12,7 +12,7 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.mechanisms.base import Recipe
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.streams.factorisation import SQUARE_ROOT, SquareRoot, Tree, best, factorisation
+from sfumato.streams.factorisation import MOST_PERIODS, SQUARE_ROOT, SquareRoot, Tree, best, factorisation
 from sfumato.streams.measuring import Measuring
 from sfumato.streams.statistic import recipe_of_facts, statistic_of
 from sfumato.tables.schema import Schema
@@ -140,8 +140,6 @@ class Description:
 
 def check_horizon(method: SquareRoot | Tree, horizon: int) -> None:
     """Refuse a horizon that a stream's method cannot have."""
-    from sfumato.streams.factorisation import MOST_PERIODS  # noqa: PLC0415
-
     if method.name == SQUARE_ROOT and horizon > MOST_PERIODS:
         raise ParameterError(
             f"the square root goes up to {MOST_PERIODS} periods, got horizon={horizon}: make a new stream with "

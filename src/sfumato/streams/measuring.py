@@ -22,8 +22,8 @@ from sfumato.privacy.calibration import Family, least_epsilon
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.randomness.secret import Secret
-from sfumato.streams.factorisation import Factorisation, Node, Tree, own_share
-from sfumato.streams.statistic import StreamStatistic, weighted
+from sfumato.streams.factorisation import Factorisation, Node, own_share
+from sfumato.streams.statistic import StreamStatistic
 
 _SAFE = 1 + 2.0**-40
 
@@ -87,17 +87,10 @@ class Measuring(Family):
         fields = self.guarantee.to_dict() | {"epsilon": epsilon}
         return Guarantee.from_dict(fields)  # type: ignore[arg-type]
 
-    def measured(self, node: Node, exact: tuple[Integers, Integers], scale: float, secret: Secret) -> Integers:
-        """One measurement of a stream: weighted sums of exact integers, one row a period, coarsened, with noise.
-
-        Of a tree, ``exact`` is the only row: the sum of the interval.
-        """
-        weights = np.ones(1, np.int64) if isinstance(self.method, Tree) else self.method.weights(node)
-        sums = weighted(weights, *exact, self.shift)
+    def measured(self, node: Node, sums: Integers, scale: float, secret: Secret) -> Integers:
+        """One measurement of a stream: weighted sums that are exact and coarsened, with noise."""
         context = f"stream {self.method.name} {node.period} {node.level} {self.guarantee!r} {scale.hex()} {self.shift}"
-        words = secret.words(context, sums)
-        noisy = sums.copy()
-        deviations = self.statistic.deviations
+        words, noisy, deviations = secret.words(context, sums), sums.copy(), self.statistic.deviations
         for deviation in np.unique(deviations):
             chosen = deviations == deviation
             noisy[chosen] += words.gaussian(int(chosen.sum()), scale * float(deviation) * _SAFE)

@@ -19,6 +19,7 @@ from sfumato.estimation import gaussians
 from sfumato.fileformat.manifest import Facts
 from sfumato.mechanisms.base import Published, Recipe, noise_facts
 from sfumato.mechanisms.covariance import Covariance, PreparedCovariance
+from sfumato.mechanisms.histogram import Histogram, PreparedHistogram
 from sfumato.mechanisms.synthetic.recipe import PreparedSynthetic, Synthetic
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats, Integers
@@ -74,6 +75,8 @@ def statistic_of(recipe: Recipe, schema: Schema, guarantee: Guarantee) -> Stream
         raise ParameterError("streams have Gaussian noise, which needs delta > 0, got delta=0.0: give a small delta")
     if isinstance(recipe, Covariance):
         return _covariance(recipe, schema, guarantee)
+    if isinstance(recipe, Histogram):
+        return _histogram(recipe, schema, guarantee)
     if isinstance(recipe, Synthetic):
         return _classes(recipe, schema, guarantee)
     raise ParameterError(
@@ -88,6 +91,8 @@ def recipe_of_facts(facts: Facts) -> Recipe:
     name = told.pop("name")
     if name == "covariance":
         return Covariance(noise="gaussian", **told)
+    if name == "histogram":
+        return Histogram(tuple(map(tuple, told["tables"])), noise="gaussian", bins=told["bins"])
     if name == "classes":
         return Synthetic(noise="gaussian", centring="public", **told)
     raise ParameterError(f"there is no statistic {str(name)[:40]!r} for streams")
@@ -96,9 +101,13 @@ def recipe_of_facts(facts: Facts) -> Recipe:
 # ---- second moments --------------------------------------------------------------------------------------------------
 
 
+def _check_gaussian(noise: str | None) -> None:
+    if noise not in (None, "gaussian"):
+        raise ParameterError(f"streams have Gaussian noise, got noise={noise!r}: leave it out")
+
+
 def _covariance(recipe: Covariance, schema: Schema, guarantee: Guarantee) -> "StreamedCovariance":
-    if recipe.noise not in (None, "gaussian"):
-        raise ParameterError(f"streams have Gaussian noise, got noise={recipe.noise!r}: leave it out")
+    _check_gaussian(recipe.noise)
     prepared = replace(recipe, noise="gaussian").prepare(schema, guarantee)
     assert isinstance(prepared, PreparedCovariance)
     return StreamedCovariance(prepared)
@@ -144,12 +153,53 @@ class StreamedCovariance(StreamStatistic):
         return Published(facts, ("value",), iter([sums[None] * unit]), by_record=False)
 
 
+# ---- counts ----------------------------------------------------------------------------------------------------------
+
+
+def _histogram(recipe: Histogram, schema: Schema, guarantee: Guarantee) -> "StreamedHistogram":
+    _check_gaussian(recipe.noise)
+    return StreamedHistogram(replace(recipe, noise="gaussian").prepare(schema, guarantee))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamedHistogram(StreamStatistic):
+    """Counts of public cells, of the rows of each period."""
+
+    prepared: PreparedHistogram
+
+    @property
+    def facts(self) -> Facts:
+        """The tables of a streamed histogram, and their cuts."""
+        tables = [list(names) for names in self.prepared.cells.names]
+        return {"name": "histogram", "tables": tables, "bins": dict(self.prepared.recipe.bins)}
+
+    @property
+    def reach(self) -> float:
+        """How far one unit moves the counts of a stream, each over its deviation."""
+        return self.prepared.reach
+
+    @property
+    def deviations(self) -> Floats:
+        """Counts of a stream have the deviations that they have in a histogram."""
+        return self.prepared.deviations
+
+    def exact(self, rows: Rows) -> tuple[Total, int]:
+        """The counts of all cells of a stream's histogram in a period, and the number of rows."""
+        found, count = self.prepared.counted(rows)
+        return Total(found.shape).add(found), count
+
+    def published(self, sums: Floats, noise: tuple[float, float], records: int | None) -> Published:
+        """An ordinary histogram release of the running counts of a stream."""
+        made = self.prepared.published(sums, noise[1], records)
+        made.facts["mechanism"]["sensitivity"] = noise[0]
+        return made
+
+
 # ---- moments of classes ----------------------------------------------------------------------------------------------
 
 
 def _classes(recipe: Synthetic, schema: Schema, guarantee: Guarantee) -> "StreamedClasses":
-    if recipe.noise not in (None, "gaussian"):
-        raise ParameterError(f"streams have Gaussian noise, got noise={recipe.noise!r}: leave it out")
+    _check_gaussian(recipe.noise)
     if recipe.counts == "public":
         raise ParameterError("streams protect the class of a record: use counts='private'")
     if recipe.centring == "private":
@@ -231,16 +281,33 @@ class StreamedClasses(StreamStatistic):
             yield columns
 
 
-def weighted(weights: Integers, high: Integers, low: Integers, shift: int) -> Integers:
-    """Sums of a stream's exact integers high * 2^32 + low, one row a period, with integer weights; then coarsened.
+class WeightedSum:
+    """A sum of a stream's exact integers high * 2^32 + low, a row each, with integer weights; exact, however large.
 
-    Exact: in 64 bits where they cannot overflow, in Python's integers otherwise. Cut to 62 bits, as totals are.
+    In 64 bits where they cannot overflow, in Python's integers otherwise.
     """
-    most = int(np.abs(weights).sum())
-    if most < 1 << 30 and (high.size == 0 or int(np.abs(high).max()) * most < 1 << 62):
-        return Total.of(weights @ high, weights @ low).coarsened(shift)
-    wide = (high.astype(object) << 32) + low.astype(object)
-    exact = (weights.astype(object)[:, None] * wide).sum(axis=0)
-    half = (1 << shift) >> 1
-    cut = [min(max((int(number) + half) >> shift, -(1 << 62)), (1 << 62) - 1) for number in exact]
-    return np.array(cut, np.int64)
+
+    __slots__ = ("_total", "_wide", "_within")
+
+    def __init__(self, size: int) -> None:
+        self._total, self._within = Total((size,)), 0
+        self._wide: NDArray[np.object_] | None = None
+
+    def add(self, weights: Integers, high: Integers, low: Integers) -> None:
+        """Add rows of a stream's integers, each with its weight."""
+        most = int(np.abs(weights).sum())
+        self._within += most * (1 + max((abs(int(high.min())), abs(int(high.max()))) if high.size else (0,)))
+        if self._wide is None and most < 1 << 30 and self._within < 1 << 62:
+            self._total.merge(Total.of(weights @ high, weights @ low))
+            return
+        if self._wide is None:
+            self._wide = self._total.integers()
+        rows = (high.astype(object) << 32) + low.astype(object)
+        self._wide = self._wide + (weights.astype(object)[:, None] * rows).sum(axis=0)
+
+    def coarsened(self, shift: int) -> Integers:
+        """The sum of a stream's integers on a coarser grid, cut to 62 bits, as ``Total.coarsened`` does."""
+        if self._wide is None:
+            return self._total.coarsened(shift)
+        half, most = (1 << shift) >> 1, 1 << 62
+        return np.array([min(max((int(n) + half) >> shift, -most), most - 1) for n in self._wide], np.int64)

@@ -9,6 +9,7 @@ triggers), every row has a digest that is checked when it is read, and whatever 
 """
 
 import hashlib
+import json
 import os
 import sqlite3
 import stat
@@ -184,8 +185,6 @@ def _mark(node: Node, body: bytes) -> bytes:
 
 
 def _body(description: Description) -> str:
-    import json  # noqa: PLC0415
-
     return json.dumps(description.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -198,7 +197,7 @@ class StreamStore:
     def make(self, description: Description) -> None:
         """Make the file of a new stream, for its owner alone; it appears whole or not at all."""
         self.check_free()
-        partial = self.path.with_name(f".{self.path.name}.partial-{description.name[:16]}")
+        partial = self.path.with_name(f".{self.path.name}.new-{description.name[:16]}")
         with self._plain_errors():
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
             try:
