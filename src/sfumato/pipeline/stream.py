@@ -11,16 +11,15 @@ reserve, store, draw, commit. What a killed process leaves half done is finished
 there is charged, and draws only once its ledger has recorded that.
 """
 
-import datetime
+import datetime as dt
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import check, untrusted
-from sfumato.engines.local import Engine
+from sfumato.engines.local import Local
 from sfumato.errors import ParameterError, StreamError
 from sfumato.estimation import covariances
 from sfumato.fileformat import leftovers, writer
@@ -30,7 +29,7 @@ from sfumato.mechanisms.base import Published, Recipe
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats
-from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, engine_of, key_of, source_of
+from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, key_of, source_of
 from sfumato.pipeline.stream_charges import StreamCharges
 from sfumato.privacy.calibration import least_epsilon
 from sfumato.privacy.guarantee import Guarantee, check_guarantee
@@ -41,7 +40,7 @@ from sfumato.streams.factorisation import SquareRoot, Tree
 from sfumato.streams.statistic import StreamedCovariance
 from sfumato.streams.store import Period, StreamStore, Transaction
 from sfumato.tables.blocks import Blocks, Progress, ignore
-from sfumato.tables.schema import AnySchema, Schema, schema_of
+from sfumato.tables.schema import AnySchema, schema_of
 
 if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
@@ -88,7 +87,7 @@ class Stream:
             raise ParameterError("a stream needs a schema of the columns of its periods")
         if settled.open_patterns:
             raise ParameterError(
-                f"the pattern {settled.open_patterns[0]!r} has no names to match before data come: write the columns out"
+                f"the pattern {settled.open_patterns[0]!r} has no names to match before there are data: list them"
             )
         store = StreamStore(Path(path))
         store.check_free()
@@ -99,7 +98,7 @@ class Stream:
         elif testing:
             raise ParameterError("test noise protects nobody, so it cannot be charged to a ledger")
         else:
-            StreamCharges.opened(account, store, made).settle(made)
+            StreamCharges.opened(account, store, made)
         return cls(path, ledger)
 
     # ---- what it is ----
@@ -138,7 +137,6 @@ class Stream:
         *,
         period: str,
         leaving: Any = None,
-        engine: Engine | str = "local",
         progress: Progress = ignore,
         secret: Secret | None = None,
     ) -> int:
@@ -149,7 +147,7 @@ class Stream:
         subtracted; each arrival or departure counts as one row of its person.
         """
         _check_label(period)
-        key, worker = key_of(secret), engine_of(engine)
+        key = key_of(secret)
         with self._store.writing() as stream:
             about, number = stream.description, self._room(stream, period)
             _check_key(about, key)
@@ -161,11 +159,11 @@ class Stream:
                 charges.settle(about)
                 charges.tell(about, stream)
                 charges.check_new(about, number, origin)
-            exact, rows = _summed(data, about, worker, self._store.path, progress)
+            exact, rows = _summed(data, about, progress)
             if leaving is not None:
-                gone, _ = _summed(leaving, about, worker, self._store.path, ignore)
+                gone, _ = _summed(leaving, about, ignore)
                 exact = _without(exact, gone)
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             noted = None if origin is None else json.dumps([origin.place, origin.marks, origin.links])
             stream.add_period(Period(number, period, rows if about.counted else None, now, noted))
             running.add(stream, number, exact, key)
@@ -196,7 +194,7 @@ class Stream:
         check.whole(1, horizon=horizon)
         with self._store.writing() as stream:
             about = stream.description
-            check_horizon(about.measuring.method, horizon)
+            check_horizon(_method(about), horizon)
             if horizon <= about.horizon:
                 raise ParameterError(f"the horizon is {about.horizon} periods: extend it to more, got {horizon}")
             charges = StreamCharges.of(about, self.ledger)
@@ -303,13 +301,11 @@ def _check_leaving(guarantee: Guarantee) -> None:
         )
 
 
-def _summed(data: Any, about: Description, worker: Engine, beside: Path, progress: Progress) -> tuple[Total, int]:
-    """The exact integers of rows, and how many rows there are; the rows are read once."""
-    with ExitStack() as stack:
-        still = stack.enter_context(worker.opened(data, beside))
-        schema: Schema = about.schema
-        blocks = Blocks.of(open_table(still, schema), schema, width=1, memory=worker.memory)
-        return about.measuring.statistic.exact(worker.rows(blocks, progress))
+def _summed(data: Any, about: Description, progress: Progress) -> tuple[Total, int]:
+    """The exact integers of rows, and how many rows there are; the rows are read once, by threads of this process."""
+    worker = Local()
+    blocks = Blocks.of(open_table(data, about.schema), about.schema, width=1, memory=worker.memory)
+    return about.measuring.statistic.exact(worker.rows(blocks, progress))
 
 
 def _without(exact: Total, gone: Total) -> Total:
@@ -332,7 +328,7 @@ def _cost_of_more(about: Description) -> str:
         check_horizon(_method(about), longer)
     except ParameterError as error:
         return str(error)
-    loss, whole = made.extra(about.scale, about.horizon, longer), made.promise(about.scale, longer)
+    loss, whole = made.more(about.scale, about.horizon, longer), made.promise(about.scale, longer)
     more = 0.0 if loss is None else least_epsilon(loss, whole.delta)
     return (
         f"extending it to {longer} (`sfumato stream extend`) costs epsilon {more:.4g} at delta {whole.delta:g} more, "

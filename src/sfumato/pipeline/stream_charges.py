@@ -26,7 +26,7 @@ from sfumato.privacy.losses import Gaussian
 from sfumato.streams.description import Description, Entered
 from sfumato.streams.store import StreamStore, Transaction
 
-MECHANISM = "Stream"
+MECHANISM, EXTENSION = "Stream", "Stream extension"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class StreamCharges:
 
     def _request(self, about: Description, loss: Gaussian, guarantee: Guarantee, horizon: int) -> Request:
         return Request(
-            MECHANISM,
+            MECHANISM if horizon == about.horizon else EXTENSION,
             guarantee,
             loss,
             lambda times: Gaussian(loss.sensitivity, loss.scale * times),
@@ -104,7 +104,7 @@ class StreamCharges:
 
         A reservation for the same that a killed process has left is used, so that nothing is spent twice.
         """
-        loss = about.measuring.extra(about.scale, about.horizon, horizon)
+        loss = about.measuring.more(about.scale, about.horizon, horizon)
         if loss is None:
             yield None
             return

@@ -52,7 +52,9 @@ class Description:
     protected: bool = True
 
     @classmethod
-    def new(cls, recipe: Recipe, schema: Schema, guarantee: Guarantee, horizon: int, method: str | None) -> "Description":
+    def new(
+        cls, recipe: Recipe, schema: Schema, guarantee: Guarantee, horizon: int, method: str | None
+    ) -> "Description":
         """A stream that is to be made: its noise is calibrated for the whole horizon; no data are needed."""
         chosen = best(horizon) if method is None else factorisation(method)
         measuring = Measuring.of(statistic_of(recipe, schema, guarantee), chosen, guarantee, horizon)
@@ -107,12 +109,7 @@ class Description:
     def from_text(cls, text: str) -> "Description":
         """The description in a stream's file; ParameterError where it says what no stream can be."""
         try:
-            told = untrusted.loads(text)
-            if not isinstance(told, dict) or told["format"] != FORMAT:
-                raise ParameterError("it is not the file of a stream")
-            if told["version"] != VERSION:
-                raise ParameterError("it was made by another version of sfumato")
-            return cls._of(told)
+            return cls._of(untrusted.loads(text))
         except ParameterError:
             raise
         except (SfumatoError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
@@ -120,6 +117,10 @@ class Description:
 
     @classmethod
     def _of(cls, told: dict[str, Any]) -> "Description":
+        if told["format"] != FORMAT:
+            raise ParameterError("it is not the file of a stream")
+        if told["version"] != VERSION:
+            raise ParameterError("it was made by another version of sfumato")
         schema, guarantee = Schema.from_dict(told["schema"]), Guarantee.from_dict(told["guarantee"])
         statistic = statistic_of(recipe_of_facts(told["statistic"]), schema, guarantee)
         method: SquareRoot | Tree = factorisation(told["method"])

@@ -71,13 +71,13 @@ class Measuring(Family):
         """The loss of all measurements of a stream up to any horizon."""
         return Gaussian(self.sensitivity(horizon), scale)
 
-    def extra(self, scale: float, before: int, after: int) -> Gaussian | None:
+    def more(self, scale: float, before: int, after: int) -> Gaussian | None:
         """What extending the horizon of a stream costs; None if it costs nothing.
 
         Composed with what it cost before it is ``whole`` of the new horizon: squared sensitivities add up.
         """
-        more = Fraction(self.sensitivity(after)) ** 2 - Fraction(self.sensitivity(before)) ** 2
-        return Gaussian(math.sqrt(float(more)) * (1 + 2.0**-45), scale) if more > 0 else None
+        squared = Fraction(self.sensitivity(after)) ** 2 - Fraction(self.sensitivity(before)) ** 2
+        return Gaussian(math.sqrt(float(squared)) * (1 + 2.0**-45), scale) if squared > 0 else None
 
     def promise(self, scale: float, horizon: int) -> Guarantee:
         """What is promised of a whole stream of this horizon: more epsilon if it is longer than it was made for."""
@@ -85,7 +85,7 @@ class Measuring(Family):
             return self.guarantee
         epsilon = max(self.guarantee.epsilon, least_epsilon(self.whole(scale, horizon), self.guarantee.delta))
         fields = self.guarantee.to_dict() | {"epsilon": epsilon}
-        return Guarantee.from_dict(fields)  # type: ignore[arg-type]
+        return Guarantee.from_dict(fields)
 
     def measured(self, node: Node, sums: Integers, scale: float, secret: Secret) -> Integers:
         """One measurement of a stream: weighted sums that are exact and coarsened, with noise."""

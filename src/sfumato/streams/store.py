@@ -34,6 +34,7 @@ _TABLES = {
     "measurements": "CREATE TABLE measurements (place INTEGER PRIMARY KEY, body BLOB NOT NULL, decoded BLOB NOT NULL, "
     "mark BLOB NOT NULL)",
 }
+_MEASURED = "SELECT body, decoded, mark FROM measurements WHERE place = ?"
 _LEVELS = 64  # places of a period
 _LARGEST = 1 << 28  # bytes of anything in it
 _WAIT = 30.0  # seconds, for a reader
@@ -111,31 +112,29 @@ class Transaction:
 
     def sums(self, nodes: Sequence[Node]) -> tuple[Integers, Integers]:
         """Exact sums of a stream, secret: high and low halves, a row each."""
-        bodies = [self._blob("SELECT body, mark FROM sums WHERE place = ?", node, 16) for node in nodes]
+        bodies = [self._blobs("SELECT body, x'', mark FROM sums WHERE place = ?", node, 16)[0] for node in nodes]
         halves = np.frombuffer(b"".join(bodies), "<i8").reshape(len(nodes), 2, self.size).astype(np.int64)
         return halves[:, 0], halves[:, 1]
 
     def measurements(self, nodes: Sequence[Node]) -> Integers:
         """Noisy measurements of a stream, a row each."""
-        query = "SELECT body, mark FROM measurements WHERE place = ?"
-        found = b"".join(self._blob(query, node, 8) for node in nodes)
+        found = b"".join(self._blobs(_MEASURED, node, 8)[0] for node in nodes)
         return np.frombuffer(found, "<i8").reshape(len(nodes), self.size).astype(np.int64)
 
     def decoded(self, nodes: Sequence[Node]) -> Floats:
         """What intervals of a stream's tree were decoded to, a row each."""
-        found = []
-        for node in nodes:
-            body = (self._one("SELECT decoded FROM measurements WHERE place = ?", _place(node)) or (b"",))[0]
-            if not isinstance(body, bytes) or len(body) != 8 * self.size:
-                raise self.damaged()
-            found.append(body)
+        found = [self._blobs(_MEASURED, node, 8)[1] for node in nodes]
+        if any(len(body) != 8 * self.size for body in found):
+            raise self.damaged()
         return np.frombuffer(b"".join(found), "<f8").reshape(len(nodes), self.size).astype(float)
 
-    def _blob(self, query: str, node: Node, width: int) -> bytes:
-        body, mark = self._one(query, _place(node)) or (b"", b"")
-        if not isinstance(body, bytes) or len(body) != width * self.size or mark != _mark(node, body):
+    def _blobs(self, query: str, node: Node, width: int) -> tuple[bytes, bytes]:
+        """Numbers of a place in the stream's file, as they were written: their length and their digest are checked."""
+        body, beside, mark = self._one(query, _place(node)) or (b"", b"", b"")
+        sound = isinstance(body, bytes) and isinstance(beside, bytes) and len(body) == width * self.size
+        if not sound or mark != _mark(node, body + beside):  # type: ignore[operator]
             raise self.damaged()
-        return body
+        return body, beside  # type: ignore[return-value]
 
     def damaged(self) -> StreamError:
         """The one error for a stream's file that does not hold what it must."""
@@ -163,7 +162,7 @@ class Transaction:
     def add_measurement(self, node: Node, noisy: Integers, decoded: Floats | None) -> None:
         """Keep a measurement of the stream; there is never a second one in its place."""
         body, known = noisy.astype("<i8").tobytes(), b"" if decoded is None else decoded.astype("<f8").tobytes()
-        row = _place(node), body, known, _mark(node, body)
+        row = _place(node), body, known, _mark(node, body + known)
         self._connection.execute("INSERT INTO measurements VALUES (?, ?, ?, ?)", row)
 
     def told(self, number: int) -> None:

@@ -145,16 +145,16 @@ def _add_histogram(parser: argparse.ArgumentParser) -> None:
 def _histogram(options: Any) -> Terms:
     from sfumato.mechanisms.histogram import Histogram
 
-    tables = None if options.of is None else tuple(_columns(text) for text in options.of)
-    return terms_of(options, Histogram(tables, noise=options.noise, bins=dict(map(_bins, options.bins))))
+    tables = None if options.of is None else tuple(columns_of(text) for text in options.of)
+    return terms_of(options, Histogram(tables, noise=options.noise, bins=dict(map(bins_of, options.bins))))
 
 
-def _columns(text: str) -> tuple[str, ...]:
+def columns_of(text: str) -> tuple[str, ...]:
     """The columns of a histogram's table, separated by commas."""
     return tuple(name.strip() for name in text.split(","))
 
 
-def _bins(text: str) -> tuple[str, int | list[float | str]]:
+def bins_of(text: str) -> tuple[str, int | list[float | str]]:
     """The cells of a column of a histogram: their number, or cuts between them."""
     name, found, cells = text.partition("=")
     words = [word.strip() for word in cells.split(",")]
