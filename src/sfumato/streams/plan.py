@@ -280,7 +280,7 @@ def _longer(statistic: StreamStatistic, guarantee: Guarantee, horizon: int) -> I
     scale = now.scale(calibrate(now, guarantee).level)
     most = MOST_PERIODS if isinstance(method, SquareRoot) else LONGEST_HORIZON
     for after in (after for after in (2 * horizon, 4 * horizon) if after <= most):
-        extra = now.extra(scale, horizon, after)  # noqa: S610 - no query
+        extra = now.more(scale, horizon, after)
         alone = 0.0 if extra is None else least_epsilon(extra, guarantee.delta)
         whole = now.promise(scale, after).epsilon
         yield Longer(after, alone, whole, now.sensitivity(after) / now.sensitivity(horizon))
