@@ -39,7 +39,7 @@ EPSILONS, DELTA = (0.3, 1.0, 3.0), 1e-6
 HORIZONS = (10, 30, 90, 365, 1000, 4096)
 YEAR, SHORT = 365, 40  # periods; of quick runs
 PLAYED = 3  # dimension of the subspaces
-STREAMS, DRAWS = (3, 1), (8, 2)  # repetitions: of the mechanism itself, and simulated
+STREAMS, DRAWS = (3, 1), (5, 2)  # repetitions: of the mechanism itself, and simulated
 RUNS = (6, 2)  # streams whose errors are measured
 TENTH = 10  # one release only, after this part of the periods
 
@@ -74,7 +74,7 @@ def appended(folder: Path, schema: Schema, promise: Guarantee, periods: list[Flo
 
 
 def _lattice(schema: Schema, horizon: int) -> Floats:
-    """Variances of a stream's running sums, relative to ordinary releases that share its guarantee, period by period."""
+    """Variances of a stream's running sums, relative to ordinary releases that share its guarantee; by period."""
     promise, recipe = _promise(), Covariance(centred=False, noise="gaussian")
     measuring = Measuring.of(statistic_of(recipe, schema, promise), SquareRoot(), promise, horizon)
     prepared = recipe.prepare(schema, promise)
@@ -162,7 +162,7 @@ def simulated(setting: Setting) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arriving:
-    """Rows in their order, whose numbers lie between -1 and 1 by public bounds, and are shortened to a public length."""
+    """Rows in their order: numbers between -1 and 1 by public bounds, shortened to a public length."""
 
     rows: Floats
     longest: float
@@ -325,9 +325,9 @@ def components(setting: Setting, file: str, read: Callable[[Path], Arriving]) ->
             lines.append([epsilon, name, *(Measured.of([curve[m] for curve in found]) for m in marks)])
     kept = float(np.sum((game.best @ game.running[-1]) * game.best) / np.trace(game.running[-1]))
     yield (
-        f"{len(data.rows):,} rows of {game.dim} numbers in the order of the file, cut into {horizon} periods; the best\n"
-        f"{PLAYED} directions in hindsight keep {kept:.3f} of the second moment. Regret after a tenth, a third and all\n"
-        "of the periods, as a share of the whole second moment; delta 1e-6, a record is a row."
+        f"{len(data.rows):,} rows of {game.dim} numbers in the order of the file, cut into {horizon} periods;\n"
+        f"the best {PLAYED} directions in hindsight keep {kept:.3f} of the second moment. Regret after a tenth, a\n"
+        "third and all of the periods, as a share of the whole second moment; delta 1e-6, a record is a row."
     )
     header = ["epsilon", "played", "a tenth", "a third", "all"]
     yield Table("regret", header, lines, dict.fromkeys(header[2:], ".4f"))

@@ -84,7 +84,9 @@ def _add_stream(parser: Any) -> None:
 
 def _add_table(parser: Any) -> None:
     """Options of a plan of a table, and of a stream."""
-    parser.add_argument("--label", metavar="COLUMN", help="Column that models will predict (table), or of classes (stream).")
+    parser.add_argument(
+        "--label", metavar="COLUMN", help="Column that models will predict (table), or of classes (stream)."
+    )
     parser.add_argument(
         "--zeros",
         type=float,
