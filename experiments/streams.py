@@ -336,7 +336,7 @@ def components(setting: Setting, file: str, read: Callable[[Path], Arriving]) ->
 
 
 def _drawn(path: Path, curves: dict[float, dict[str, list[Floats]]], plain: Floats) -> None:
-    with figure(path, "cumulative regret, as a share of the whole second moment", (9.5, 3.4)) as picture:
+    with figure(path, "cumulative regret, as a share of the whole second moment", (9.5, 3.6)) as picture:
         panels = picture.subplots(1, len(curves), sharey=True, squeeze=False)[0]
         for panel, (epsilon, ways) in zip(panels, curves.items(), strict=True):
             periods = np.arange(1, len(plain) + 1)
@@ -346,7 +346,8 @@ def _drawn(path: Path, curves: dict[float, dict[str, list[Floats]]], plain: Floa
             panel.plot(periods, plain, color="black", lw=1, ls=":", label="leader, not private")
             panel.set(title=f"epsilon {epsilon:g}", xlabel="period")
             panel.axhline(0, color="grey", lw=0.5)
-        panels[0].legend(fontsize=7, frameon=False, loc="upper left")
+        named = panels[0].get_legend_handles_labels()
+        picture.legend(*named, fontsize=8, frameon=False, loc="outside lower center", ncols=3)
 
 
 def _experiment(name: str, title: str, file: str, read: Callable[[Path], Arriving]) -> Experiment:
