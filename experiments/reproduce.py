@@ -26,6 +26,7 @@ import blocki
 import dhaliwal
 import errata
 import kenthapadi
+import owners
 import questions
 import rongauss
 import scales
@@ -61,6 +62,7 @@ def catalogue() -> list[Paper]:
         similar.PAPER,
         sign_sketches.PAPER,
         similar_plans.PAPER,
+        owners.PAPER,
         streams.PAPER,
         attacks.PAPER,
         errata.PAPER,
