@@ -135,7 +135,7 @@ def _below(estimate: Estimate, ends: list[Any]) -> Iterator[Markup]:
 _CARDS: dict[str, Callable[[Any], Markup]] = {
     "Schema": schema_card,
     "Space": space_card,
-    "Joined": joined_card,
+    "JoinedSketches": joined_card,
     "Plan": plan_card,
     "TablePlan": table_plan_card,
     "Release": release_card,
