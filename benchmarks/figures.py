@@ -24,6 +24,8 @@ PARTS = {
     "answers": ("Coverage of randomized answers", ["benchmarks/simulated.py", "answers"]),
     "audits": ("Audits", ["benchmarks/simulated.py", "audits"]),
     "nearest": ("Nearest records", ["benchmarks/nearest.py", "--learned"]),
+    "owners": ("Several owners", ["benchmarks/owners.py", "scale"]),
+    "across": ("Coverage across owners", ["benchmarks/owners.py", "coverage"]),
     "graph": ("Large graphs", ["benchmarks/graph.py", "--large"]),
     "digits": ("Synthetic digits", ["experiments/digits.py"]),
     "development": ("Development sets", ["experiments/development.py", "--data"]),

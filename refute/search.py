@@ -176,7 +176,7 @@ def brief(value: Any) -> str:
     given = [
         f"{f.name}={brief(held) if hasattr(held, '__dataclass_fields__') else repr(held)}"
         for f in fields(value)
-        if f.init and f.name not in ("seed", "workload") and (held := getattr(value, f.name)) != f.default
+        if f.init and f.name not in ("seed", "workload", "schema") and (held := getattr(value, f.name)) != f.default
     ]
     return f"{type(value).__name__}({', '.join(given)})"
 

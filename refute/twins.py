@@ -291,14 +291,14 @@ _ROWS = _lines(
     "Sketch", "ChosenSketch", "Components", "Covariance", "Histogram", "Synthetic", "NoisyDistances", "Table"
 )
 _TABLES = ("Table, gaussian", "Table, laplace")
-_COLUMN = ("Sketch, one column",)
+_COLUMN, _SPACE = ("Sketch, one column",), ("Sketch, shared space",)
 _QUESTIONS = ("Question, gaussian", "Question, laplace")
 _OF_ONE = ("Question, one column",)
 _QUANTILES = ("Question, quantiles",)
 _ATTAINED = ("Covariance, sketch", "RandomizedResponse", "Counting", "MWEM", "SparseVector")
 
 TWINS = (
-    Twin("noise halved", (*_ROWS, *_PAIRS, *_ATTAINED), _noise_halved),
+    Twin("noise halved", (*_ROWS, *_PAIRS, *_ATTAINED, *_SPACE), _noise_halved),
     Twin("weights ignored", _lines("NoisyDistances", "Sketch", "Covariance"), _prepared_for(_unweighted)),
     Twin(
         "group forgotten",
@@ -318,7 +318,7 @@ TWINS = (
         ("EdgeNoise, laplace", "EdgeNoise, gaussian"),
         lambda: _replaced(edges, "_WEIGHTS", mock.Mock(round=_not_bounded)),
     ),
-    Twin("sensitivity halved", _lines("Sketch", "Components"), _halved(LatticeProjection, "sensitivity")),
+    Twin("sensitivity halved", (*_lines("Sketch", "Components"), *_SPACE), _halved(LatticeProjection, "sensitivity")),
     Twin("sensitivity halved", _lines("Covariance", "Components"), _halved(CentredGrid, "reach")),
     Twin("sensitivity halved", _lines("Histogram"), _halved(PreparedHistogram, "reach")),
     Twin("sensitivity halved", _lines("NoisyDistances"), _halved(PreparedDistances, "sensitivity")),

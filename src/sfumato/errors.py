@@ -46,6 +46,10 @@ class BudgetError(LedgerError):
         self.requested, self.remaining = requested, remaining
 
 
+class StreamError(SfumatoError, ValueError):
+    """A stream's file is missing, damaged, in use or of another version, or has no room for another period."""
+
+
 class ExhaustedError(SfumatoError, RuntimeError):
     """A mechanism that answers questions has used up what it was opened with; nothing was read, drawn or charged."""
 

@@ -56,6 +56,13 @@ def square(triangle: Floats, dim: int) -> Floats:
     return np.asarray(above + above.T + np.diag(triangle[:dim]))
 
 
+def placed(values: Floats, published: Bools) -> Floats:
+    """The triangle of a covariance of which these numbers are published; 0 where nothing is."""
+    triangle = np.zeros(published.size)
+    triangle[published] = values
+    return triangle
+
+
 @lru_cache(maxsize=2)
 def places(dim: int) -> NDArray[np.intp]:
     """Rows and columns of the numbers in the triangle of a covariance: the diagonal, then what lies above it."""
@@ -96,9 +103,7 @@ class Noisy:
         return self._square(self.values)
 
     def _square(self, values: Floats) -> Floats:
-        triangle = np.zeros(self.published.size)
-        triangle[self.published] = values
-        return square(triangle, self.dim + 1)
+        return square(placed(values, self.published), self.dim + 1)
 
     @property
     def records(self) -> float:

@@ -15,6 +15,7 @@ ID = "id"  # the column of public ids in a file of published numbers
 MOST_NUMBERS = 1 << 20  # of one record
 LARGEST = 1 << 26  # bytes of a manifest; in memory it may take some ten times as many
 MOST_CORRELATED = 1 << 12  # variables of a copula: a matrix of 128 MiB
+STREAMED = ("covariance", "histogram", "synthetic")  # kinds that a stream can publish
 RANDOMNESS = "ChaCha20 keyed by the operating system; the guarantee is computational"
 
 Facts: TypeAlias = dict[str, Any]  # what a mechanism says of a run: part of a manifest, not checked yet
@@ -285,6 +286,26 @@ class LedgerFacts(TypedDict):
     hash: str
 
 
+class PeriodFacts(TypedDict):
+    """The period of a stream that a release is the running sum of, and the noise of the whole stream.
+
+    id, digest         : of the stream; the digest is what its ledger committed.
+    period, label      : the last period that is in the sums.
+    horizon, made_for  : how many periods the guarantee is for, and how many it was for at first.
+    sensitivity, scale : of all measurements together: Gaussian noise of this scale, in steps of its own.
+    """
+
+    id: str
+    digest: str
+    period: int
+    label: str
+    horizon: int
+    made_for: int
+    method: Literal["square-root", "tree"]
+    sensitivity: float
+    scale: float
+
+
 class SeveralFacts(TypedDict):
     """The composed loss of somebody who is with all owners."""
 
@@ -329,6 +350,7 @@ class ManifestOf(TypedDict, Generic[_Mechanism]):
     protected: bool
     accounted: bool
     ledger: NotRequired[LedgerFacts]
+    stream: NotRequired[PeriodFacts]
     numerics: Literal["exact", "idealized"]
     randomness: str
     warnings: list[str]

@@ -46,11 +46,35 @@ def sensitivity(manifest: Manifest) -> str:
 
 def unprotected(manifest: Manifest) -> str:
     """Sentence for people: what the guarantee of a release does not cover."""
+    if "stream" in manifest:
+        return _unprotected_in_streams(manifest)
     if manifest["mechanism"].get("counts") == "public":
         return "The number of records, their labels and how many have each are not protected."
     if manifest["guarantee"]["neighbours"] == "add-remove":
         return "The schema and its bounds are not protected; the number of records is."
     return _UNPROTECTED[kinds.of(manifest).graph]
+
+
+def _unprotected_in_streams(manifest: Manifest) -> str:
+    if manifest["guarantee"]["neighbours"] == "add-remove":
+        return (
+            "The schema and its bounds, and when periods end, are not protected; the number of records, and in which "
+            "period each came, are."
+        )
+    return (
+        "The number of records of each period, and in which period a record came, are not protected: a record is "
+        "replaced within its period."
+    )
+
+
+def streamed(manifest: Manifest) -> str:
+    """Sentences for people: which period of a stream a release is of, and what its promise is about."""
+    told = manifest["stream"]
+    return (
+        f"This is the running sum of a stream after period {told['period']} ({untrusted.line(told['label'], 80)!r}) of "
+        f"at most {told['horizon']}, by its {told['method']} factorisation. The promise is about everything that the "
+        "stream publishes within that horizon, together."
+    )
 
 
 def accounted(manifest: Manifest) -> str:
@@ -67,6 +91,7 @@ def summary(manifest: Manifest) -> str:
         promise(manifest),
         sensitivity(manifest),
         *filter(None, [space_sentence(manifest), owners_sentence(manifest)]),
+        *([streamed(manifest)] if "stream" in manifest else []),
         *([f"This release was {accounted(manifest)}."] if manifest["accounted"] else []),
         *(f"warning: {line}" for line in manifest["warnings"]),
     ]
@@ -92,7 +117,7 @@ def readme(manifest: Manifest) -> str:
         change=guarantee.describe_change(),
         projection=f", projection = {guarantee.projection}" if _projected(manifest) and not kind.graph else "",
         file=DATA if DATA in manifest["files"] else "part-*.parquet, one after the other",
-        contents=f"{kind.contents(manifest)}.{kept}",
+        contents=f"{kind.contents(manifest)}.{kept}" + (f"\n{streamed(manifest)}" if "stream" in manifest else ""),
         unprotected=unprotected(manifest),
         charged=f" This one was {accounted(manifest)}." if manifest["accounted"] else "",
         randomness=untrusted.line(manifest["randomness"]),
@@ -113,7 +138,7 @@ def registry_draft(manifest: Manifest) -> str:
         "unprotected": open_facts if tabular and "rows" in manifest else unprotected(manifest),
         "change": f"{guarantee.unit}: {guarantee.describe_change()}. Neighbours: {guarantee.neighbours}.",
         "mechanisms": f"{contents(manifest)}; {_NUMERICS[manifest['numerics']]}.",
-        "accounting": "; ".join(manifest["warnings"]) or "A single release.",
+        "accounting": "; ".join(manifest["warnings"]) or _single(manifest),
     }
     return _template("registry.template.yaml").substitute(
         {key: json.dumps(value) for key, value in text.items()},
@@ -123,6 +148,10 @@ def registry_draft(manifest: Manifest) -> str:
         epsilon=guarantee.epsilon,
         delta=f"\n      delta: {guarantee.delta!r}" if guarantee.delta else "",
     )
+
+
+def _single(manifest: Manifest) -> str:
+    return streamed(manifest) if "stream" in manifest else "A single release."
 
 
 @functools.cache

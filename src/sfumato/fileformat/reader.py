@@ -14,7 +14,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -39,6 +39,7 @@ from sfumato.fileformat.manifest import (
     MOST_NUMBERS,
     PROJECTION,
     READABLE,
+    STREAMED,
     Manifest,
     part_name,
 )
@@ -154,12 +155,23 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
         Guarantee.from_dict(manifest["guarantee"])
         schema = None if kind.graph else Schema.from_dict(manifest["schema"])
         sound = type(manifest.get("rows", 1)) is int and _files_fit(manifest) and kind.agrees(manifest, schema)
-        sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge") and space_agrees(manifest, schema)
-        sound = sound and owners_agree(manifest)
+        sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge") and _period_fits(manifest)
+        sound = sound and space_agrees(manifest, schema) and owners_agree(manifest)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:
         raise ReleaseError(f"{path} contradicts itself: the release is damaged or forged, do not trust it")
+
+
+def _period_fits(manifest: Manifest) -> bool:
+    """Reading the manifest of a stream's publication: whether its period lies within its horizon, and noise can be."""
+    if "stream" not in manifest:
+        return True
+    told = manifest["stream"]
+    whole = told["period"], told["made_for"], told["horizon"]
+    within = all(type(n) is int for n in whole) and max(whole[:2]) <= whole[2]
+    sums = manifest["kind"] in STREAMED and manifest["mechanism"]["noise"] == "gaussian"
+    return within and sums and manifest["guarantee"]["delta"] > 0
 
 
 def _files_fit(manifest: Manifest) -> bool:
@@ -306,8 +318,11 @@ def _room(numbers: int) -> int:
     return _PER_NUMBER * numbers + _PAGES
 
 
-def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:
-    """Read the published numbers, (columns, rows), and the public ids of a release; form and size are checked first."""
+def _open_numbers(path: Path, manifest: Manifest) -> tuple[list[Numbers], int]:
+    """Open the files of published numbers to read, if they have the form and size that the release says.
+
+    Also how many bytes the ids beside them may have; none have ids, or all.
+    """
     names, count = kinds.of(manifest).columns(manifest), kinds.of(manifest).size(manifest)
     wanted = [(name, pa.type_for_alias(kinds.stored_type(manifest))) for name in names]
     with_ids = [(ID, pa.string()), *wanted]
@@ -316,7 +331,34 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
         raise contradicted(path)
     if not (all(f.form == wanted for f in files) or all(f.form == with_ids for f in files)):
         raise contradicted(path)
-    left = check_allowed(files, len(names) * count)
+    return files, check_allowed(files, len(names) * count)
+
+
+def read_blocks(path: Path, manifest: Manifest, rows: int) -> Iterator[NDArray[Any]]:
+    """Read the published numbers some rows at a time, (columns, rows), in the type that they are stored in.
+
+    They are checked as ``read_numbers`` does; what comes is as many numbers as the release says, or an error.
+    """
+    names = list(kinds.of(manifest).columns(manifest))
+    for file in _open_numbers(path, manifest)[0]:
+        left = file.rows
+        try:
+            for batch in file.file.iter_batches(batch_size=rows, columns=names):
+                found = np.stack([np.from_dlpack(column) for column in batch.columns])
+                left -= batch.num_rows
+                if not np.isfinite(found).all():
+                    raise contradicted(file.path)
+                yield found
+        except (pa.ArrowException, OSError, ValueError, TypeError, BufferError):
+            raise contradicted(file.path) from None
+        if left:
+            raise contradicted(file.path)
+
+
+def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array | None]:
+    """Read the published numbers, (columns, rows), and the public ids of a release; form and size are checked first."""
+    names, count = kinds.of(manifest).columns(manifest), kinds.of(manifest).size(manifest)
+    files, left = _open_numbers(path, manifest)
     columns = np.empty((len(names), count), kinds.memory_type(manifest))
     stop = 0
     for file in files:
@@ -325,7 +367,7 @@ def read_numbers(path: Path, manifest: Manifest) -> tuple[NDArray[Any], pa.Array
             row[start:stop] = file.column(name)
     if not np.isfinite(columns).all():
         raise contradicted(path)
-    return columns, _ids(files, left) if files[0].form == with_ids else None
+    return columns, _ids(files, left) if len(files[0].form) > len(names) else None
 
 
 def _ids(files: Sequence[Numbers], most: int) -> pa.Array:

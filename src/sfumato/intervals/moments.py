@@ -168,8 +168,10 @@ def _laplace_and_normal(value: Floats, b: float, s: float) -> Floats:
     half of the first, as Mills' ratio falls.
     """
     u, ratio = value / s, s / b
-    near, far = scipy.special.log_ndtr(u - ratio), scipy.special.log_ndtr(-u - ratio)
-    up, down = (np.exp(ratio**2 / 2 - sign * value / b + log) for sign, log in ((1, near), (-1, far)))
+    normal, short = np.exp(-(u**2) / 2) / 2, np.maximum(ratio - u, 0.0)  # e^(x^2/2) Phi(-x) = erfcx(x / sqrt 2) / 2
+    beyond = np.exp(np.minimum(ratio**2 / 2 - u * ratio, 0.0)) * scipy.special.ndtr(u - ratio)
+    up = np.where(short > 0, normal * scipy.special.erfcx(short / math.sqrt(2)), beyond)
+    down = normal * scipy.special.erfcx((u + ratio) / math.sqrt(2))
     return np.asarray(scipy.special.ndtr(-u) + (up - down) / 2)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import BudgetError, LedgerError
 from sfumato.in_notebooks import InNotebooks
 from sfumato.ledger.reservation import Reservation
-from sfumato.ledger.sources import FingerprintedOrigin
+from sfumato.ledger.sources import FingerprintedOrigin, Origin
 from sfumato.ledger.state import Price, Quote, Request, Standing
 from sfumato.privacy import stored_losses, units
 from sfumato.privacy.calibration import least_epsilon, least_level
@@ -64,6 +64,10 @@ class Account(InNotebooks):
         self._sources(folded, request)
         return Price(self._quotes(self._standing(folded), request)[0])
 
+    def quoted(self, request: Request) -> Price:
+        """What a request would cost of the account, of data that it admits before it is charged; nothing is written."""
+        return Price(self._quotes(self.dataset, request)[0])
+
     def reserve(self, request: Request) -> Reservation:
         """Spend what a release will cost, durably; raises BudgetError if it does not fit.
 
@@ -76,6 +80,16 @@ class Account(InNotebooks):
                 continue
             return Reservation(self.journal, self.name, entry.number, entry.hash)
         raise LedgerError(f"{self.journal.name} is too busy: others kept spending meanwhile; try again")
+
+    def admit(self, schema: str, source: Origin) -> None:
+        """Admit data of this source and schema to the dataset of the account, on record: they spend its budget."""
+        fingerprints: dict[str, Any] = {"schema": self.journal.fingerprint("schema", schema)}
+        fingerprints |= source.kept(self.journal.fingerprint).to_json()
+
+        def known(folded: "Folded") -> None:
+            check_units(self._standing(folded), fingerprints["schema"], self.journal.fingerprint("schema", LEARNING))
+
+        self.journal.append(self.name, "admit", fingerprints, known)
 
     def _entered(self, request: Request) -> "Entry":
         """One attempt to spend: the price, and the entry; raises _Moved if something was spent in between."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -70,6 +71,11 @@ class Journal:
     def name(self) -> str:
         """The place of the journal's database, without whatever a URL may hold of passwords."""
         return self._database.name
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the journal is kept in, whole path; None if it is in a database of its own."""
+        return None if "://" in self._database.where else Path(self._database.where).absolute()
 
     def create(self) -> None:
         """Make the tables where there are none; a ledger that exists is left as it is."""

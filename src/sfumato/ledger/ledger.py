@@ -14,6 +14,7 @@ only a reservation without it, which can then never be drawn, may be voided.
 import importlib
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import check
@@ -22,7 +23,7 @@ from sfumato.fileformat import kinds
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.reader import digest
 from sfumato.in_notebooks import InNotebooks
-from sfumato.ledger.account import LEARNING, Account, check_units
+from sfumato.ledger.account import Account
 from sfumato.ledger.division import Planned, PureShare, check_programme, division_json
 from sfumato.ledger.folding import datasets_of
 from sfumato.ledger.reservation import mark
@@ -146,15 +147,7 @@ class Ledger(InNotebooks):
 
         ``source``: what ``pipeline.release.source_of`` says of them.
         """
-        origin = Origin(source) if isinstance(source, str) else source
-        fingerprints: dict[str, Any] = {"schema": self.journal.fingerprint("schema", schema)}
-        fingerprints |= origin.kept(self.journal.fingerprint).to_json()
-
-        def known(folded: "Folded") -> None:
-            dataset = folded.standing(name, self.journal.name)
-            check_units(dataset, fingerprints["schema"], self.journal.fingerprint("schema", LEARNING))
-
-        self.journal.append(name, "admit", fingerprints, known)
+        Account(self.journal, name).admit(schema, Origin(source) if isinstance(source, str) else source)
 
     def void(self, number: int, reason: str) -> None:
         """Void a reservation that was never drawn, and never will be: its budget is given back.
@@ -180,7 +173,8 @@ class Ledger(InNotebooks):
                     else ""
                 )
             )
-        if spent.note not in (manifest["digest"], digest({**manifest, "files": {}})):
+        streamed = manifest["stream"]["digest"] if "stream" in manifest else None
+        if spent.note not in (streamed or manifest["digest"], streamed or digest({**manifest, "files": {}})):
             raise LedgerError(f"this is not the release that entry {spent.number} committed: do not trust it")
         return spent
 
@@ -196,7 +190,10 @@ class Ledger(InNotebooks):
         spent = Spent.of(entry)
         for step in steps:
             spent = spent.followed(step)
-        if kinds.claim_kept(manifest) and Guarantee.from_dict(manifest["guarantee"]) != spent.guarantee:
+        promised = Guarantee.from_dict(manifest["guarantee"])
+        if "stream" in manifest and promised.epsilon >= spent.guarantee.epsilon:  # it may have been extended since
+            promised = replace(promised, epsilon=spent.guarantee.epsilon)
+        if kinds.claim_kept(manifest) and promised != spent.guarantee:
             raise LedgerError(f"this release promises something else than entry {spent.number}: do not trust it")
         return spent
 

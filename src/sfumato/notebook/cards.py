@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.fileformat import kinds, plain_words
+from sfumato.fileformat.manifest import Manifest
 from sfumato.intervals.estimate import HIDDEN, Estimate
 from sfumato.notebook import budget_cards
 from sfumato.notebook.frame import facts, framed, lines, listed
@@ -53,6 +54,12 @@ def space_card(space: Space) -> Markup:
     return framed("Shared space", facts(pairs), schema_card(space.schema))
 
 
+def joined_card(joined: Any) -> Markup:
+    """Sketches of several owners, joined, as ``describe`` tells it."""
+    title, *told = joined.describe().splitlines()
+    return framed(title, tag("pre", "\n".join(told)))
+
+
 def plan_card(plan: Any) -> Markup:
     """A plan as ``describe`` tells it."""
     title, *told = plan.describe().splitlines()
@@ -73,6 +80,7 @@ def release_card(release: Release) -> Markup:
         ("neighbours", {"replace": "one replaced", "add-remove": "one added or removed"}[promise.neighbours]),
         ("budget", "charged" if manifest["accounted"] else "not charged to a ledger"),
         *([("space", manifest["space"]["digest"])] if "space" in manifest else []),
+        *_also(manifest),
     ]
     warned = tag("ul", *(tag("li", line) for line in words.warnings(manifest)), class_="warn")
     hint = tag("p", "plot() draws it, save(path) writes it.", class_="quiet")
@@ -80,6 +88,17 @@ def release_card(release: Release) -> Markup:
     lead = tag("p", words.lead(manifest))
     promised = tag("p", plain_words.promise(manifest), class_="quiet")
     return framed(kinds.of(manifest).title, lead, facts(pairs), promised, warned, *rows, hint)
+
+
+def _also(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """What a card says of a state of a stream, and of a sum of owners."""
+    if "stream" in manifest:
+        told = manifest["stream"]
+        yield "stream", f"period {told['period']:,} of {told['horizon']:,}; the guarantee is for all of them together"
+    if "owners" in manifest:
+        several = manifest["several"]
+        loss = f"epsilon {number(several['epsilon'], 6)}, delta {number(several['delta'], 6)}"
+        yield "owners", f"{len(manifest['owners']):,}; somebody who is with all of them loses up to {loss}"
 
 
 def _some_rows(release: TableRelease) -> Markup:
@@ -129,7 +148,9 @@ def _below(estimate: Estimate, ends: list[Any]) -> Iterator[Markup]:
 _CARDS: dict[str, Callable[[Any], Markup]] = {
     "Schema": schema_card,
     "Space": space_card,
+    "Joined": joined_card,
     "Plan": plan_card,
+    "StreamPlan": plan_card,
     "TablePlan": table_plan_card,
     "Release": release_card,
     "Estimate": estimate_card,

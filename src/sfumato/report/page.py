@@ -39,6 +39,10 @@ def _sections(release: "AnyRelease", plot: "Plot | None", extreme: int, ledger: 
     manifest = release.manifest
     yield _top(release)
     yield _section("What is promised", _promise(release))
+    if "stream" in manifest:
+        yield _section("The stream", words.stream(manifest))
+    if "owners" in manifest:
+        yield _section("The owners", words.owners(manifest))
     yield _section("What it does not cover", _open(release))
     yield _section("The budget", words.budget(manifest, ledger))
     yield _section("How answers err", _errors(release, plot))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.releases.release import AnyRelease
 
 _MOST_LIST = 8
+_MOST_OWNERS, _DIGEST = 100, 12  # owners in a table, and digits of their digests
 
 
 # ---- the promise ----------------------------------------------------------------------------------------------------
@@ -128,6 +129,10 @@ _FRESH = (
     "The promise rests on a projection that was drawn after the data were fixed. It does not hold for rows that "
     "somebody chose knowing the projection, nor for a second release with the same one."
 )
+_WHEN = (
+    "Records are replaced within their period: how many records each period has is public, and the promise does not "
+    "hide in which period a record came."
+)
 _IDEALIZED = (
     "The proof is about real numbers, and this release was computed in doubles and rounded to a coarse grid. No proof "
     "covers the difference."
@@ -154,6 +159,8 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
     space = space_sentence(manifest)
     if space is not None:
         yield "Other owners", space
+    if "stream" in manifest and guarantee.neighbours == "replace":
+        yield "When a record came", _WHEN
     if guarantee.projection == "fresh":
         yield "Data chosen after the projection", _FRESH
     if manifest["numerics"] == "idealized":
@@ -261,6 +268,36 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
     )
 
 
+# ---- streams and several owners -------------------------------------------------------------------------------------
+
+
+def stream(manifest: Manifest) -> Markup:
+    """A report's words on the stream that a release is a state of: its period, its horizon, what the promise covers."""
+    told = manifest["stream"]
+    longer = "" if told["made_for"] == told["horizon"] else f" It was made for {told['made_for']:,} and extended."
+    return join(
+        tag("p", plain_words.streamed(manifest) + longer),
+        tag("p", f"{told['period']:,} of {told['horizon']:,} periods", class_="quiet"),
+        gauge(
+            [(min(1.0, told["period"] / told["horizon"]), "spent")], f"{told['period']} of {told['horizon']} periods"
+        ),
+    )
+
+
+def owners(manifest: Manifest) -> Markup:
+    """A report's words on the owners of what was added up: what each promised, and what all cost together."""
+    head = tag("tr", *(tag("th", name, scope="col") for name in ("owner", "records", "\u03b5", "\u03b4", "digest")))
+    rows = []
+    for place, owner in enumerate(manifest["owners"][:_MOST_OWNERS]):
+        promise, count = owner["guarantee"], number(owner["rows"]) if "rows" in owner else "protected"
+        cells = (count, number(promise["epsilon"]), number(promise["delta"]), owner["digest"][:_DIGEST])
+        rows.append(tag("tr", tag("th", str(place + 1), scope="row"), *(tag("td", cell) for cell in cells)))
+    more = len(manifest["owners"]) - len(rows)
+    rest = tag("p", f"{more:,} more owners are in manifest.json.", class_="quiet") if more else ""
+    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="errors")
+    return join(tag("p", owners_sentence(manifest) or ""), tag("div", table, class_="wide"), rest)
+
+
 # ---- parameters -----------------------------------------------------------------------------------------------------
 
 
@@ -268,7 +305,7 @@ def parameters(manifest: Manifest) -> Markup:
     """A report's words on the parameters: the mechanism with all its numbers, projection, lattice and files."""
     groups: dict[str, dict[str, Any]] = {
         name: {key: value for key, value in dict(manifest[name]).items() if key != "schema"}
-        for name in ("mechanism", "projection", "space", "lattice", "software")
+        for name in ("mechanism", "projection", "space", "stream", "several", "lattice", "software")
         if name in manifest
     }
     alone = {

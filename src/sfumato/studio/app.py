@@ -17,10 +17,13 @@ from sfumato.studio import (
     learn_screen,
     plan_screen,
     release_screen,
+    space_screen,
+    together_screen,
 )
 from sfumato.studio.frame.guard import Guard
 from sfumato.studio.frame.pages import reading
 from sfumato.studio.frame.shared_state import Studio
+from sfumato.studio.growing import streams_screen
 
 
 def application(studio: Studio, port: int) -> Guard:
@@ -38,7 +41,10 @@ def screens(studio: Studio) -> Starlette:
         *release_screen.routes(studio),
         *budget_screen.routes(studio),
         *learn_screen.routes(studio),
+        *space_screen.routes(studio),
+        *streams_screen.routes(studio),
         *explore_screen.routes(studio),
+        *together_screen.routes(studio),
         *ask_screen.routes(studio),
         reading(studio, "/static/pictures.css", _pictures),
         Mount("/static", StaticFiles(directory=static)),

@@ -28,11 +28,11 @@ from sfumato.report.numbers import number
 from sfumato.studio.budget_screen import bars
 from sfumato.studio.frame.jobs import JobWords, Order, Watched
 from sfumato.studio.frame.pages import page, reading, writing
+from sfumato.studio.frame.prices import account_in, patient, priced
 from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import NotHereError, file_state, read_schema
 from sfumato.studio.inputs.form_fields import Form, number_in
 from sfumato.studio.inputs.page_words import said
-from sfumato.studio.release_screen import account_in, patient, priced
 from sfumato.tables.blocks import Progress
 from sfumato.tables.columns import Category, Flag, Integer, Ordinal, Real
 from sfumato.tables.schema import Schema

@@ -6,6 +6,7 @@ in how much it computes, so that a page is never kept waiting for long.
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from starlette.requests import Request
@@ -59,17 +60,9 @@ _NONE, _OTHERS = "none", "all others"
 def routes(studio: Studio) -> list[Route]:
     """The routes of the Explore screen."""
     return [
-        reading(studio, "/explore", releases),
         reading(studio, "/explore/{name}", explored),
         *table_screen.routes(studio),
     ]
-
-
-def releases(studio: Studio, request: Request) -> Response:
-    """The Explore screen: the releases in the folder."""
-    del request
-    found, unnamed = studio.folder.releases(), studio.folder.unnamed()
-    return page(studio, "explore_list.html", here="explore", releases=found, unnamed=unnamed)
 
 
 def explored(studio: Studio, request: Request) -> Response:
@@ -81,12 +74,13 @@ def explored(studio: Studio, request: Request) -> Response:
     told = None if asked is None else answer(release, asked, fields)
     beside = studio.folder.tables() if table else []
     facts = {"name": name, "manifest": release.manifest, "questions": questions(release), "beside": beside}
-    return page(studio, "explore.html", here="explore", **facts, asked=asked, fields=fields, answer=told)
+    shown = facts | {"action": f"/explore/{quote(name, safe='')}", "hidden": []}
+    return page(studio, "explore.html", here="explore", **shown, asked=asked, fields=fields, answer=told)
 
 
 def questions(release: AnyRelease) -> list[dict[str, Any]]:
     """The questions that the Explore screen offers for this kind of release: plain values for the template."""
-    return [question.plain() for question in _questions(release)]
+    return [question.plain() for question in questions_of(release)]
 
 
 def answer(release: AnyRelease, question: str, fields: Mapping[str, str]) -> dict[str, Any]:
@@ -94,7 +88,7 @@ def answer(release: AnyRelease, question: str, fields: Mapping[str, str]) -> dic
 
     ``wrong`` says of each field what is wrong with it, and ``refused`` why a question of good form has no answer.
     """
-    found = next((q for q in _questions(release) if q.name == question), None)
+    found = next((q for q in questions_of(release) if q.name == question), None)
     if found is None:
         raise ParameterError("this kind of release does not answer that question")
     values, wrong = read(found.fields, fields)
@@ -115,7 +109,8 @@ def _together(values: Values) -> dict[str, str]:
     return {"other": "give another column than the first"} if values.get("other") == values.get("column", 0) else {}
 
 
-def _questions(release: AnyRelease) -> list[Question]:
+def questions_of(release: AnyRelease) -> list[Question]:
+    """The questions that the Explore screen offers for this kind of release, with who answers them."""
     if isinstance(release, GraphRelease):
         return _of_a_graph(release)
     if isinstance(release, CovarianceRelease):

@@ -21,11 +21,11 @@ from sfumato.ledger.account import Account
 from sfumato.studio.data_screen import SETTINGS, saved_schema, table_page, with_settings
 from sfumato.studio.frame.jobs import JobWords, Order
 from sfumato.studio.frame.pages import reading, writing
+from sfumato.studio.frame.prices import account_in, patient, priced
 from sfumato.studio.frame.shared_state import Studio
 from sfumato.studio.inputs.folder import Folder, file_state
 from sfumato.studio.inputs.form_fields import Form, guarantee_in
 from sfumato.studio.inputs.page_words import said
-from sfumato.studio.release_screen import account_in, patient, priced
 from sfumato.studio.schema_form import FIELDS, FormRow, completed, lines_from, lines_of
 from sfumato.tables.blocks import Progress
 from sfumato.tables.columns import Column, Flag

@@ -1,7 +1,6 @@
 """The Release screen: choose, look at the price, confirm, watch, read the report."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -13,8 +12,6 @@ from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.plain_words import contents, promise
 from sfumato.files.open_table import open_table
-from sfumato.ledger.account import Account
-from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.state import Dataset
 from sfumato.mechanisms.base import Prepared, Recipe
 from sfumato.mechanisms.covariance import Covariance
@@ -25,12 +22,14 @@ from sfumato.pipeline.release import prospect
 from sfumato.planning.option import SIMILAR, Purpose
 from sfumato.planning.planner import judge
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.projection.space import Space
 from sfumato.releases.release import load
 from sfumato.report.page import page as report_page
 from sfumato.studio.frame.jobs import Order, ReleaseOrder
 from sfumato.studio.frame.pages import page, reading, writing
+from sfumato.studio.frame.prices import account_in, check_same, patient, priced
 from sfumato.studio.frame.shared_state import Studio
-from sfumato.studio.inputs.folder import file_state, read_schema
+from sfumato.studio.inputs.folder import file_state, read_schema, read_space
 from sfumato.studio.inputs.form_fields import Form, guarantee_in, number_in
 from sfumato.studio.inputs.page_words import said
 from sfumato.studio.inputs.release_form import (
@@ -38,10 +37,12 @@ from sfumato.studio.inputs.release_form import (
     FIELDS,
     FIRST,
     GRAPHS,
+    IN_SPACE,
     MECHANISMS,
     ReleaseFacts,
     check_memory,
     labels_of,
+    names_in,
     recipe_in,
 )
 from sfumato.studio.plan_screen import spectrum_in
@@ -53,6 +54,7 @@ REPORT_POLICY = (
     "sandbox allow-scripts allow-modals; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
+_DIGEST = 12  # digits of a digest that a page shows
 _HELD = {
     "method": "Method",
     "projection": "Projection",
@@ -99,6 +101,7 @@ def _form(studio: Studio, fields: Mapping[str, str], error: SfumatoError | None 
         "tables": studio.folder.tables(),
         "labels": _labels(studio, fields["data"], fields["mechanism"]),
         "graphs": GRAPHS,
+        "spaces": studio.folder.named(".space"),
         "datasets": studio.payers(fields["data"]),
         "place": studio.place,
         "releases": studio.folder.releases(),
@@ -138,10 +141,10 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
     table, guarantee = fields.get("data", ""), guarantee_in(fields)
     if not table:
         raise ParameterError("choose a table")
-    data = studio.folder.table(table)
-    schema = None if guarantee.unit == "edge" else settled(data, read_schema(studio.folder.schema(table)))[1]
+    data, space = studio.folder.table(table), _space(studio, fields)
+    schema = None if guarantee.unit == "edge" else settled(data, _declared(studio, fields, space))[1]
     rows, counted = None if schema is None else open_table(data, schema).rows, guarantee.neighbours == "replace"
-    recipe = recipe_in(fields, ReleaseFacts(schema, guarantee, rows if counted else None))
+    recipe = recipe_in(fields, ReleaseFacts(schema, guarantee, rows if counted else None, space))
     state = file_state(data)
     check_memory(recipe, schema)
     account = account_in(studio, fields)
@@ -159,10 +162,32 @@ def order_of(studio: Studio, fields: Form) -> ReleaseOrder:
         quotes=() if account is None else tuple(account.price(asked)),
         rows=rows,
         counted=schema is not None and counted,
-        holds=_held(fields["mechanism"], prepared),
+        holds=_held(fields["mechanism"], prepared) | _placed(fields, space),
         outside=(*asked.outside, *_idealized(recipe)),
         hopeless=_hopeless(recipe, schema, guarantee, rows, fields),
     )
+
+
+def _space(studio: Studio, fields: Form) -> Space | None:
+    """The shared space that the Release screen's form names, where the mechanism can be in one."""
+    name = fields.get("space", "") if fields.get("mechanism") in IN_SPACE else ""
+    return read_space(studio.folder.file(name, ".space")) if name else None
+
+
+def _declared(studio: Studio, fields: Form, space: Space | None) -> Schema:
+    """The schema of an order: that of its shared space, or of the columns that the owner holds; else the table's."""
+    if space is not None:
+        return space.part(names_in(fields.get("columns", "")) or None).schema
+    return read_schema(studio.folder.schema(fields["data"]))
+
+
+def _placed(fields: Form, space: Space | None) -> dict[str, str]:
+    """What the Release screen says of a shared space beside a price."""
+    if space is None:
+        return {}
+    said = "its projection is public and known beforehand, so the promise is for a fixed projection"
+    columns = {"Columns": ", ".join(names)} if (names := names_in(fields.get("columns", ""))) else {}
+    return {"Shared space": f"{fields['space']}, digest {space.digest[:_DIGEST]}: {said}"} | columns
 
 
 def _hopeless(recipe: Recipe, schema: Schema | None, guarantee: Guarantee, rows: int | None, fields: Form) -> str:
@@ -192,36 +217,11 @@ def _idealized(recipe: Recipe) -> tuple[str, ...]:
     return ("numerics are idealized: the guarantee is proved for real numbers, not for doubles",) if by_itself else ()
 
 
-def check_same(studio: Studio, order: Order) -> None:
-    """For the Release screen: refuse an order whose table is another file by now, or was written to.
-
-    A link may have taken its place.
-    """
-    path = studio.folder.table(order.table)
-    if path != order.data or file_state(path) != order.state:
-        raise ParameterError("the table has changed: look at the price again; nothing was spent")
-
-
 def check_confirmed(studio: Studio, order: Order, form: Form) -> None:
     """For the Release screen: refuse a hopeless order that was not confirmed as such, and one that has changed."""
     if order.hopeless and form.get("anyway") != "yes":
         raise ParameterError("confirm that it is made although it is hopeless: nothing was spent")
     check_same(studio, order)
-
-
-def account_in(studio: Studio, fields: Form) -> Account | None:
-    """What an order from the Release screen, or a schema, is charged to; None if the owner chose no dataset."""
-    ledger, name = studio.ledger(), fields.get("dataset", "")
-    if not name:
-        return None
-    if ledger is None:
-        raise ParameterError("this studio was started without a ledger, so nothing can be charged")
-    return ledger.account(name, convert=fields.get("convert") == "yes", exceptions=fields.get("exceptions") == "yes")
-
-
-def patient(studio: Studio, account: Account) -> Account:
-    """An account for a job of the Release screen, which waits longer for other writers to the ledger than a page."""
-    return replace(account, journal=Ledger(str(studio.place)).journal)
 
 
 def quote_price(studio: Studio, request: Request, form: Form) -> Response:
@@ -233,13 +233,6 @@ def quote_price(studio: Studio, request: Request, form: Form) -> Response:
     except SfumatoError as error:
         return _form(studio, fields, error)
     return priced(studio, order)
-
-
-def priced(studio: Studio, order: Order) -> Response:
-    """The page of a price, whatever is ordered; the Release screen starts it once it is confirmed."""
-    studio.jobs.keep(order)
-    fits = all(q.fits for q in order.quotes)
-    return page(studio, "price.html", here=order.words.screen, order=order, words=order.words, fits=fits)
 
 
 def start(studio: Studio, request: Request, form: Form) -> Response:

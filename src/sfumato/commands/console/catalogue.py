@@ -13,6 +13,7 @@ COMMANDS = {  # and the module that has its options, in the order of the help
     "regions": "plan",
     "feasible": "plan",
     "release": "release",
+    "stream": "growing.stream",
     "show": "estimate",
     "report": "report",
     "compare": "compare",

@@ -146,17 +146,17 @@ def _add_histogram(parser: argparse.ArgumentParser) -> None:
 def _histogram(options: Any) -> Terms:
     from sfumato.mechanisms.histogram import Histogram
 
-    tables = None if options.of is None else tuple(_columns(text) for text in options.of)
-    bins = dict(map(_bins, options.bins))
+    tables = None if options.of is None else tuple(columns_of(text) for text in options.of)
+    bins = dict(map(bins_of, options.bins))
     return terms_of(options, Histogram(tables, noise=options.noise, bins=bins, **place_of(options)))
 
 
-def _columns(text: str) -> tuple[str, ...]:
+def columns_of(text: str) -> tuple[str, ...]:
     """The columns of a histogram's table, separated by commas."""
     return tuple(name.strip() for name in text.split(","))
 
 
-def _bins(text: str) -> tuple[str, int | list[float | str]]:
+def bins_of(text: str) -> tuple[str, int | list[float | str]]:
     """The cells of a column of a histogram: their number, or cuts between them."""
     name, found, cells = text.partition("=")
     words = [word.strip() for word in cells.split(",")]

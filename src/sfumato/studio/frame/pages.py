@@ -29,7 +29,7 @@ Writer: TypeAlias = Callable[[Studio, Request, Form], Response]
 
 SCREENS = (
     *(("data", "Data"), ("plan", "Plan"), ("release", "Release")),
-    *(("explore", "Explore"), ("ask", "Ask"), ("budget", "Budget")),
+    *(("streams", "Streams"), ("explore", "Explore"), ("ask", "Ask"), ("budget", "Budget")),
 )
 STEPS = {  # of the guided way, for a table
     "describe": ("Describe", "/data/{}"),

@@ -17,6 +17,7 @@ from pathlib import Path
 from sfumato import untrusted
 from sfumato.errors import SchemaError, SfumatoError
 from sfumato.files.content import CODECS, Content
+from sfumato.projection.space import Space
 from sfumato.tables.schema import Schema
 
 _TEXTS = tuple(text + packed for text in (".csv", ".tsv") for packed in ("", *CODECS))
@@ -68,6 +69,26 @@ class Folder:
     def unnamed(self) -> int:
         """How many files are left out since their names are no text, which a page could not show or send back."""
         return sum(not _is_text(path.name) for folder in {self.data, self.out} for path in folder.iterdir())
+
+    def named(self, suffix: str) -> list[str]:
+        """The names of the files in the folder that end so: ``.toml``, ``.space`` or ``.stream``."""
+        return [name for name, path in _listed(self.data) if path.is_file() and name.endswith(suffix)]
+
+    def file(self, name: str, suffix: str) -> Path:
+        """The path of a file in the folder that ends so."""
+        path = _inside(self.data, name)
+        if not path.is_file() or not name.endswith(suffix):
+            raise NotHereError(f"there is no such {suffix.removeprefix('.')} in the folder")
+        return path
+
+    def new_file(self, name: str, suffix: str) -> Path:
+        """The path that a new file of the folder would have; the suffix is put behind a name without it."""
+        whole = name if name.endswith(suffix) else name + suffix
+        if not _NEW.fullmatch(whole) or whole == suffix:
+            raise NotHereError("a name has letters, digits, '.', '_' and '-', and does not begin with a '.'")
+        if (self.data / whole).exists() or (self.data / whole).is_symlink():
+            raise NotHereError(f"{whole} is there already: choose another name")
+        return self.data / whole
 
     def table(self, name: str) -> Path:
         """The path of a table in the folder."""
@@ -159,6 +180,14 @@ def read_schema(path: Path) -> Schema:
         return parse_schema(schema_text(path))
     except SchemaError as error:
         raise SchemaError(f"{path.name}: {error}") from None
+
+
+def read_space(path: Path) -> Space:
+    """The shared space in a file of the folder; errors name the file, and not where it is."""
+    try:
+        return Space.read(path)
+    except SchemaError as error:
+        raise SchemaError(str(error).replace(str(path), path.name)) from None
 
 
 def parse_schema(text: str) -> Schema:

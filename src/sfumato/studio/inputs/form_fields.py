@@ -228,4 +228,5 @@ def guarantee_in(fields: Mapping[str, str]) -> Guarantee:
         unit=form.get("unit", ""),  # type: ignore[arg-type]
         neighbours=form.get("neighbours") or "replace",  # type: ignore[arg-type]
         change=Change(kind, radius) if kind else None,  # type: ignore[arg-type]
+        group=whole_in(form, "group", 1) or 1,
     )

@@ -18,6 +18,7 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.mechanisms.table.recipe import Table
 from sfumato.planning.plans import plan_sketch
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.projection.space import Space
 from sfumato.studio.inputs.form_fields import Form, whole_in
 from sfumato.studio.inputs.page_words import CENTRES, CHANGES, LABEL_KINDS, NEIGHBOURS, NOISES, UNITS
 from sfumato.tables.blocks import MEMORY
@@ -32,7 +33,7 @@ MECHANISMS: Final = {
     "distances": "noise on the distances of all pairs",
     "synthetic": "synthetic records from a Gaussian model",
     "covariance": "covariance of the columns",
-    "histogram": "histogram: counts of every column",
+    "histogram": "histogram: counts of cells",
     "graph sketch": "graph: a sketch that answers cuts",
     "edge noise": "graph: noise on every pair",
     "edge response": "graph: randomized response on every pair",
@@ -41,8 +42,9 @@ GRAPHS: Final = ("graph sketch", "edge noise", "edge response")
 FIELDS: Final = (
     *("data", "mechanism", "projection", "dimension", "noise", "centred", "rows", "levels", "vertices", "label"),
     *("label_kind", "synthetic_rows", "unit", "epsilon", "delta", "change", "radius", "neighbours"),
-    *("dataset", "convert", "exceptions", "name", "purpose", "spectrum", "distance"),
+    *("dataset", "convert", "exceptions", "name", "purpose", "spectrum", "distance", "space", "columns", "tables"),
 )
+IN_SPACE: Final = ("sketch", "covariance", "histogram")  # that can be in a shared space
 FIRST: Final = {"mechanism": "table", "unit": defaults.UNIT, "neighbours": defaults.NEIGHBOURS} | defaults.SUGGESTED
 _FAMILIES = ("sparse", "identity", "rademacher", "orthonormal", "gaussian", "achlioptas")
 PROJECTIONS: Final = {"": "the best, by the plan"} | {name: name for name in _FAMILIES}
@@ -67,6 +69,7 @@ class ReleaseFacts:
     schema: Schema | None
     guarantee: Guarantee
     rows: int | None  # only where their number is public
+    space: Space | None = None
 
 
 def recipe_in(form: Form, facts: ReleaseFacts) -> Recipe:
@@ -83,7 +86,26 @@ def _noise(form: Form) -> Any:
     return form.get("noise") or defaults.NOISE
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """Names of columns in a field of a form, with commas between."""
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def tables_in(text: str) -> tuple[tuple[str, ...], ...] | None:
+    """The tables of a histogram in a field of a form, with semicolons between; None where it is empty."""
+    return tuple(names for part in text.split(";") if (names := names_in(part))) or None
+
+
+def _place(form: Form, facts: ReleaseFacts) -> dict[str, Any]:
+    """The shared space of a recipe, and the columns of it that the owner holds, if they are not all."""
+    if facts.space is None:
+        return {}
+    return {"space": facts.space, "columns": names_in(form.get("columns", "")) or None}
+
+
 def _sketch(form: Form, facts: ReleaseFacts) -> Recipe:
+    if facts.space is not None:
+        return Sketch(noise=_noise(form), **_place(form, facts))
     family, dimension = form.get("projection") or None, whole_in(form, "dimension")
     if family is None and dimension is None and facts.schema is not None:
         terms: dict[str, Any] = {"rows": facts.rows, "noise": _noise(form)}
@@ -109,10 +131,13 @@ _RECIPES: dict[str, Callable[[Form, ReleaseFacts], Recipe]] = {
     "responses": lambda f, _: RandomizedResponse(levels=whole_in(f, "levels")),
     "distances": lambda f, _: NoisyDistances(noise=_noise(f)),
     "synthetic": _synthetic,
-    "covariance": lambda f, _: Covariance(
-        noise=_noise(f), centred=f.get("centred") != "no" and defaults.CENTRED, rows=whole_in(f, "rows")
+    "covariance": lambda f, facts: Covariance(
+        noise=_noise(f),
+        centred=f.get("centred") != "no" and defaults.CENTRED,
+        rows=whole_in(f, "rows"),
+        **_place(f, facts),
     ),
-    "histogram": lambda f, _: Histogram(noise=_noise(f)),
+    "histogram": lambda f, facts: Histogram(tables_in(f.get("tables", "")), noise=_noise(f), **_place(f, facts)),
     "graph sketch": lambda f, _: GraphSketch(rows=whole_in(f, "rows"), vertices=whole_in(f, "vertices")),
     "edge noise": lambda f, _: EdgeNoise(vertices=whole_in(f, "vertices")),
     "edge response": lambda f, _: EdgeResponse(vertices=whole_in(f, "vertices")),

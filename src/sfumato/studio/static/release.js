@@ -8,7 +8,8 @@ let named = field.name.value; // as long as nobody typed another one, the name f
 function fit() {
   const chosen = field.mechanism.value;
   for (const part of order.querySelectorAll("[data-for]")) {
-    part.classList.toggle("hidden", !part.dataset.for.split(";").includes(chosen));
+    const within = chosen === "sketch" && field.space?.value && "spaceless" in part.dataset; // the space says it
+    part.classList.toggle("hidden", within || !part.dataset.for.split(";").includes(chosen));
   }
   const graph = order.getAttribute("data-graphs").split(";").includes(chosen);
   if (graph !== (field.unit.value === "edge")) field.unit.value = graph ? "edge" : "record";
@@ -29,4 +30,5 @@ async function follow() {
 
 field.mechanism.addEventListener("change", () => { fit(); follow().catch(() => {}); });
 field.data.addEventListener("change", () => { follow().catch(() => {}); });
+field.space?.addEventListener("change", fit);
 fit();
