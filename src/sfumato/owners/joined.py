@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sfumato import check, untrusted
-from sfumato.fileformat.manifest import SeveralFacts
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import quantities, sketches
 from sfumato.estimation.neighbours import Clusters
@@ -34,7 +33,8 @@ from sfumato.releases.release import Index, Nearest, positions
 from sfumato.tables.schema import Schema
 
 if TYPE_CHECKING:
-    
+    from sfumato.fileformat.manifest import SeveralFacts
+
 _SHOWN = 12  # owners that are named in a text
 
 
