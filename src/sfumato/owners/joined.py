@@ -33,7 +33,7 @@ from sfumato.releases.release import Index, Nearest, positions
 from sfumato.tables.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.owners.several import SeveralFacts
+    from sfumato.fileformat.manifest import SeveralFacts
 
 _SHOWN = 12  # owners that are named in a text
 

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
+from sfumato.fileformat.manifest import SeveralFacts
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats, Integers
 from sfumato.owners import candidate_pairs, decoys
 from sfumato.owners.decoys import Competition
 from sfumato.owners.gaussian_pairs import GaussianPairs
 from sfumato.owners.level_pairs import LevelPairs
-from sfumato.owners.several import SeveralFacts, several
+from sfumato.owners.several import several
 from sfumato.posterior.levels import Levels
 from sfumato.releases.sketch import SketchRelease
 
