@@ -78,8 +78,10 @@ def more_words(about: Description, horizon: int) -> str:
     made, scale = about.measuring, about.scale
     loss, whole = made.more(scale, about.horizon, horizon), made.promise(scale, horizon)
     more = 0.0 if loss is None else least_epsilon(loss, whole.delta)
-    costs = f"costs epsilon {number(more)} more" if loss is not None else "costs nothing more"
-    return f"{horizon:,} periods: {costs}, and the whole stream has epsilon {number(whole.epsilon)}"
+    now = number(about.guarantee.epsilon)
+    if loss is None:
+        return f"{horizon:,} periods cost nothing more than epsilon {now}"
+    return f"{horizon:,} periods: epsilon {number(whole.epsilon)} in all instead of {now}; by itself it is {number(more)}"
 
 
 def check_longer(about: Description, horizon: int) -> None:
