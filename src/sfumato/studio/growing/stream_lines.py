@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.privacy.calibration import least_epsilon
 from sfumato.report.numbers import number
 from sfumato.streams.description import LONGEST_HORIZON, Description, check_horizon
 from sfumato.streams.store import Period, StreamStore
@@ -76,12 +75,10 @@ def more_words(about: Description, horizon: int) -> str:
     """What a longer horizon of a stream costs, in words."""
     check_longer(about, horizon)
     made, scale = about.measuring, about.scale
-    loss, whole = made.more(scale, about.horizon, horizon), made.promise(scale, horizon)
-    more = 0.0 if loss is None else least_epsilon(loss, whole.delta)
-    now = number(about.guarantee.epsilon)
-    if loss is None:
+    now, then = number(about.guarantee.epsilon), number(made.promise(scale, horizon).epsilon)
+    if made.more(scale, about.horizon, horizon) is None:
         return f"{horizon:,} periods cost nothing more than epsilon {now}"
-    return f"{horizon:,} periods: epsilon {number(whole.epsilon)} in all instead of {now}; by itself it is {number(more)}"
+    return f"{horizon:,} periods: epsilon {then} in all, instead of {now}"
 
 
 def check_longer(about: Description, horizon: int) -> None:
