@@ -70,7 +70,7 @@ def test_the_command_and_calls_in_python_begin_with_the_same(kind):
             assert promise[name] == parser.get_default(name) == value, name
         elif name in recipe and not (kind == "synthetic" and name == "split"):  # of which the command knows nothing
             assert recipe[name] == parser.get_default(name) == value, name
-    for name in ("dimension", "label", "rows", "projection", "sparsity", "seed", "expected_rows"):
+    for name in ("dimension", "label", "rows", "projection", "sparsity", "seed", "expected_rows", "space", "columns"):
         if name in recipe and recipe[name] is not dataclasses.MISSING:
             assert recipe[name] == parser.get_default(name) is None, name
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from sfumato.audit.trials import sketch_trial
 from sfumato.audit.worst_pairs import sketch_pair
 from sfumato.errors import ParameterError
 from sfumato.files.open_table import open_table
+from sfumato.intervals.moments import Geometry
+from sfumato.mechanisms.in_space import lattice_in
 from sfumato.mechanisms.sketch import _exact_rows
 from sfumato.privacy.calibration import calibrate
 from sfumato.randomness.secret import Secret, Words
@@ -231,6 +234,13 @@ def test_settings_that_are_the_spaces_are_taken():
     assert replace(sf.Sketch(space=SPACE, columns=["age"]), noise="laplace").columns == ("age",)
 
 
+def test_recipes_in_a_space_travel_to_other_processes():
+    for recipe in (sf.Sketch(space=SPACE, columns=["age"]), sf.Covariance(space=SPACE)):
+        again = pickle.loads(pickle.dumps(recipe))  # noqa: S301 - our own
+        assert (again, hash(again)) == (recipe, hash(recipe))
+        assert again.space.digest == SPACE.digest
+
+
 def test_columns_need_a_space():
     for recipe in (sf.Sketch, sf.Covariance):
         with pytest.raises(ParameterError, match="give the space too"):
@@ -327,3 +337,18 @@ def test_distances_of_a_part_have_the_law_of_the_joint_projection(family):
     assert made.geometry.dim_in == SCHEMA.encoding.dim
     assert made.distance(0, 1).interval(0.95)
     assert made.manifest["projection"]["dim_in"] == made.schema.encoding.dim
+
+
+def test_an_orthonormal_part_stretches_as_the_whole_does():
+    """Seeds are fixed. By the width of the part, lengths would not vary at all where it is as wide as the image."""
+    vector = np.array([3.0, -1.0, 2.0, 0.5, 1.0])
+    rows = SPACE.part(PARTS[0]).rows
+    assert rows.size == vector.size == 5
+    found = []
+    for seed in range(500):
+        matrix = np.asarray(lattice_in(space("orthonormal", seed=seed), PARTS[0]).matrix())
+        found.append(np.sum((vector @ matrix) ** 2) / np.sum(vector**2))
+    law = Geometry("orthonormal", SCHEMA.encoding.dim, 5)
+    assert np.mean(found) == pytest.approx(1.0, abs=0.03)
+    assert np.var(found) == pytest.approx(law.stretch_variance(1.0), rel=0.25)
+    assert Geometry("orthonormal", 5, 5).stretch_variance(1.0) == 0.0

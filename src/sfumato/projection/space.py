@@ -77,7 +77,8 @@ class Space(InNotebooks):
         check.whole(0, seed=seed)
         if seed >= _MOST_SEED:
             raise check.fail("seed", seed, "below 2^256")
-        settled = {"family": family, "dimension": int(dimension), "seed": int(seed), "sparsity": sparsity}
+        settled: dict[str, Any] = {"family": family, "dimension": int(dimension), "seed": int(seed)}
+        settled["sparsity"] = None if sparsity is None else int(sparsity)
         for name, value in (settled | {"schema": replace(self.schema, scale=self.schema.scale)}).items():
             object.__setattr__(self, name, value)
 
@@ -115,7 +116,7 @@ class Space(InNotebooks):
     def _chosen(self, columns: Sequence[str]) -> set[str]:
         if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
             raise ParameterError("columns must be a list of names of columns")
-        known = [column.name for column in self.schema.columns]
+        known = {column.name for column in self.schema.columns}
         unknown = [name for name in columns if name not in known]
         if unknown:
             raise ParameterError(f"columns must name columns of the space's schema, got {unknown[0]!r}")
