@@ -6,20 +6,25 @@ from typing import Any
 from sfumato import untrusted
 from sfumato.commands.console.estimates import LISTED, method_of, print_bar
 from sfumato.commands.console.options import add_folder, add_level, command, subcommands, tell
+from sfumato.commands.console.records import add_releases, joined_of
 from sfumato.commands.similar import add_between_records
 
 
 def add_show(commands: Any) -> None:
     """``sfumato show``: its options. Says what a release holds, before estimates are asked of it."""
-    text = "Show what a release contains and guarantees."
-    add_folder(command(commands, "show", text, "sfumato show people.release", _show))
+    text = "Show what a release contains and guarantees, or what several sketches of one shared space do together."
+    add_releases(command(commands, "show", text, "sfumato show people.release", _show))
 
 
 def _show(options: Any) -> None:
     from sfumato.fileformat.plain_words import summary
     from sfumato.releases.release import load
 
-    manifest = load(options.release).manifest
+    if len(options.release) > 1:
+        joined = joined_of(options)
+        tell(options, joined.manifest, joined.describe())
+        return
+    manifest = load(options.release[0]).manifest
     tell(options, manifest, summary(manifest))
 
 

@@ -5,29 +5,41 @@ from typing import Any
 from sfumato import untrusted
 from sfumato.commands.console.estimates import LISTED, hidden, method_of, print_bar
 from sfumato.commands.console.options import add_folder, add_level, command, finite, tell
+from sfumato.commands.console.records import Asked, add_record, add_releases
+
+_PAIRS = {  # questions about two records: the method, what is printed, and what it is, for help
+    "distance": ("distance", "Squared distance", "squared distance between two records"),
+    "inner-product": ("inner_product", "Inner product", "inner product of two records"),
+    "cosine": ("cosine", "Cosine", "cosine of the angle between two records"),
+    "hamming": ("hamming", "Hamming distance", "number of flags in which two records differ"),
+    "jaccard": ("jaccard", "Jaccard similarity", "Jaccard similarity of the flags of two records"),
+}
 
 
 def add_between_records(questions: Any) -> None:
     """Questions about records, for the parser of estimates."""
-    text = "Estimate the squared distance between two records, with its standard error and confidence interval."
-    distance = command(questions, "distance", text, "sfumato estimate distance people.release 3 17", _distance)
-    add_folder(distance)
-    distance.add_argument("first", type=int, metavar="RECORD", help="Number of a record, from 0.")
-    distance.add_argument("second", type=int, metavar="RECORD", help="Number of another record.")
-    add_level(distance)
+    for name, (_, _, what) in _PAIRS.items():
+        text = f"Estimate the {what}, with its standard error and confidence interval."
+        pair = command(questions, name, text, f"sfumato estimate {name} people.release 3 17", _pair)
+        add_releases(pair)
+        add_record(pair, "first", "a record")
+        add_record(pair, "second", "another record")
+        add_level(pair)
+        pair.set_defaults(question=name)
     text = (
         "List the records that appear nearest to a record. Of a sketch, they are ranked under a prior that is learned "
         "from the release. Without one, the smallest of many noisy distances tend to be too small."
     )
     nearest = command(questions, "nearest", text, "sfumato estimate nearest people.release 3 --k 10", _nearest)
-    add_folder(nearest)
-    nearest.add_argument("record", type=int, metavar="RECORD", help="Number of a record, from 0.")
+    add_releases(nearest)
+    add_record(nearest, "record", "a record")
+    nearest.add_argument("--among", metavar="OWNER", help="Of several releases, the owner of whose records to choose.")
     nearest.add_argument("--k", type=int, default=10, metavar="N", help="Number of neighbours (default 10).")
     _add_prior(nearest, "learned")
     add_level(nearest, "all records together; credible intervals hold for each, however it was chosen")
     text = "Cluster the records by k-means and show the sizes of the clusters."
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
-    add_folder(cluster)
+    add_releases(cluster)
     cluster.add_argument("clusters", type=int, metavar="K", help="Number of clusters.")
     _add_prior(cluster, "none")
     _add_by_labels(questions)
@@ -74,21 +86,34 @@ def _add_posterior(parser: Any) -> None:
     )
 
 
-def _distance(options: Any) -> None:
-    print_bar(options, "Squared distance", method_of(options, "distance")(options.first, options.second))
+def _pair(options: Any) -> None:
+    """One estimate about two records."""
+    method, title, _ = _PAIRS[options.question]
+    asked = Asked(options, method)
+    found = asked.ask(asked.place(options.first), asked.place(options.second))
+    if method != "distance":  # which is of two records; others are of any number of pairs
+        from sfumato.owners.pairs import single
+
+        found = single(found)
+    print_bar(options, title, found)
 
 
 def _nearest(options: Any) -> None:
-    found = _found_nearest(options)
-    squared, columns = found.distances, ("record", "squared_distance", "low", "high")
-    numbers = [part.tolist() for part in (found.indices, squared.value, *squared.interval(options.level))]
-    facts = [dict(zip(columns, row, strict=True)) for row in zip(*numbers, strict=True)]
+    asked = Asked(options, "nearest")
+    found = _found_nearest(options, asked)
+    squared, names = found.distances, asked.names(found.indices)
+    numbers = [part.tolist() for part in (squared.value, *squared.interval(options.level))]
+    facts = [
+        {**({} if name.owner is None else {"owner": name.owner}), "record": name.number}
+        | dict(zip(("squared_distance", "low", "high"), row, strict=True))
+        for name, row in zip(names, zip(*numbers, strict=True), strict=True)
+    ]
     level = f"{options.level:.0%}" + " credible" * (squared.kind == "credible")
     lines = [
-        f"{record:10}   squared distance {value:.6g} ({level}: {low:.6g} to {high:.6g})"
-        for record, value, low, high in zip(*numbers, strict=True)
+        f"{untrusted.line(str(name), 40):>10}   squared distance {value:.6g} ({level}: {low:.6g} to {high:.6g})"
+        for name, value, low, high in zip(names, *numbers, strict=True)
     ]
-    lines += hidden(squared, *numbers[2:])
+    lines += hidden(squared, *numbers[1:])
     said: dict[str, Any] = {"unit": squared.unit, "covers": squared.covers, "intervals": squared.kind}
     if found.expected is not None:
         said["expected"] = _expected(found.expected)
@@ -99,20 +124,32 @@ def _nearest(options: Any) -> None:
     tell(options, {"nearest": facts} | said, "\n".join(lines))
 
 
-def _found_nearest(options: Any) -> Any:
-    """The nearest records, under the prior that was asked for; only sketches have one."""
-    from sfumato.errors import ReleaseError
+def _found_nearest(options: Any, asked: Asked) -> Any:
+    """The nearest records, under the prior that was asked for; only sketches have one, each by itself."""
+    from sfumato.errors import ParameterError, ReleaseError
     from sfumato.releases.sketch import SketchRelease
 
-    ask = method_of(options, "nearest")
+    ask, record = asked.ask, asked.place(options.record)
+    if asked.joined is not None:
+        _check_no_prior(options)
+        return ask(record, options.k, options.among)
+    if options.among is not None:
+        raise ParameterError(f"--among {options.among} needs several releases")
     if isinstance(ask.__self__, SketchRelease):
         if options.posterior and options.prior != "none":
             _kept_posterior(ask.__self__, options.posterior)
-        return ask(options.record, options.k, options.prior or "learned")
+        return ask(record, options.k, options.prior or "learned")
     if options.prior == "learned" or options.posterior:
         kind = ask.__self__.manifest["kind"]
         raise ReleaseError(f"{options.release} is a release of kind {kind!r}, of which no prior is learned")
-    return ask(options.record, options.k)
+    return ask(record, options.k)
+
+
+def _check_no_prior(options: Any) -> None:
+    from sfumato.errors import ParameterError
+
+    if options.prior == "learned" or options.posterior:
+        raise ParameterError("no prior is learned of several releases: leave out --prior and --posterior")
 
 
 def _learned(options: Any) -> Any:
@@ -148,8 +185,11 @@ def _expectation(expected: dict[str, float], k: int) -> str:
 
 
 def _cluster(options: Any) -> None:
-    ask = method_of(options, "cluster")
-    if options.prior == "learned" or (options.posterior and options.prior is None):
+    asked = Asked(options, "cluster")
+    ask = asked.ask
+    if asked.joined is not None:
+        _check_no_prior(options)
+    elif options.prior == "learned" or (options.posterior and options.prior is None):
         ask = _learned(options).cluster
     found = ask(options.clusters)
     sizes = [int((found.labels == group).sum()) for group in range(options.clusters)]

@@ -54,6 +54,12 @@ def space_card(space: Space) -> Markup:
     return framed("Shared space", facts(pairs), schema_card(space.schema))
 
 
+def joined_card(joined: Any) -> Markup:
+    """Sketches of several owners, joined, as ``describe`` tells it."""
+    title, *told = joined.describe().splitlines()
+    return framed(title, tag("pre", "\n".join(told)))
+
+
 def plan_card(plan: Any) -> Markup:
     """A plan as ``describe`` tells it."""
     title, *told = plan.describe().splitlines()
@@ -142,6 +148,7 @@ def _below(estimate: Estimate, ends: list[Any]) -> Iterator[Markup]:
 _CARDS: dict[str, Callable[[Any], Markup]] = {
     "Schema": schema_card,
     "Space": space_card,
+    "Joined": joined_card,
     "Plan": plan_card,
     "TablePlan": table_plan_card,
     "Release": release_card,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sfumato import check
+from sfumato import check, untrusted
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import quantities, sketches
 from sfumato.estimation.neighbours import Clusters
@@ -186,6 +186,25 @@ class Joined(InNotebooks):
             about = {"kind": "joined", "rows": self.rows, "space": said[0]["space"], "schema": said[0]["schema"]}
             self._kept["manifest"] = about | both
         return cast("dict[str, Any]", self._kept["manifest"])
+
+    def describe(self) -> str:
+        """What was joined, in plain words: each owner with its promise, and what somebody loses who is with all."""
+        lines = [f"Sketches of {len(self.owners)} owners in one shared space, {self.rows:,} records."]
+        for name, one in islice(zip(self.owners, self.held, strict=True), _SHOWN):
+            promise = one.release.guarantee
+            lines.append(
+                f"  {untrusted.line(name, 40)}: {one.count:,} records, epsilon {promise.epsilon:g}, "
+                f"delta {promise.delta:g}, unit {promise.unit}"
+            )
+        more = len(self.owners) - _SHOWN
+        lines += [f"  and {more:,} more owners"] if more > 0 else []
+        lost = self.several
+        return "\n".join(
+            [
+                *lines,
+                f"Somebody who is with all of them: epsilon {lost['epsilon']:.4g}, delta {lost['delta']:g}, together.",
+            ]
+        )
 
     @property
     def law(self) -> OwnersLaw:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.commands.console.options import tell
+from sfumato.commands.console.options import finite, tell
 
 LISTED = 30  # entries of a table that are printed
 
@@ -24,10 +24,12 @@ def method_of(options: Any, question: str) -> Any:
 def print_bar(options: Any, name: str, found: Any) -> None:
     """Print one estimate with its error and interval."""
     low, high = (float(x) for x in found.interval(options.level))
-    facts = {"value": float(found.value), "standard_error": float(found.standard_error), "low": low, "high": high}
-    text = f"{name}: {facts['value']:.6g} +- {facts['standard_error']:.3g}"
+    value, error = float(found.value), float(found.standard_error)
+    facts: dict[str, float | None] = {"value": value, "standard_error": error, "low": low, "high": high}
+    text = f"{name}: {value:.6g} +- {error:.3g}"
     text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
     lines = [text, *hidden(found, low, high), f"Unit: {found.unit}.", f"Error sources: {found.covers}."]
+    facts = {name: finite(value) for name, value in facts.items()}
     tell(options, facts | {"unit": found.unit, "covers": found.covers}, "\n".join(lines))
 
 
