@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+unexport PYTHONDONTWRITEBYTECODE # each worker, and each process that a test starts, would compile everything anew
+WORKERS := OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive # there is one for each core: threads of BLAS in each spin while they wait for one another
 LOCK := requirements/dev.lock
 OURS := $(if $(LOCKED),--no-build-isolation) -e # the lock has what builds us, too (hatchling, editables)
 EXTRAS := browser dev docs excel mutants postgres sklearn spark sql studio # what the lock is of
@@ -98,15 +100,15 @@ types: $(VENV)/dev ## mypy, strict
 	@$(BIN)/mypy
 
 test: lint types ## lint, types and tests, on all cores
-	@$(BIN)/python -m pytest -n auto
+	@$(WORKERS) $(BIN)/python -m pytest -n auto
 
 quick: $(VENV)/dev ## lint, types, and tests that enter every module, in a minute (RECORD=1: run all tests and note which are slower)
 ifdef RECORD
-	@rm -rf .quick && mkdir .quick && SFUMATO_TEST_COSTS=.quick $(BIN)/python -m pytest -n auto && $(BIN)/python tests/support/quick.py .quick && rm -rf .quick
+	@rm -rf .quick && mkdir .quick && SFUMATO_TEST_COSTS=.quick $(WORKERS) $(BIN)/python -m pytest -n auto && $(BIN)/python tests/support/quick.py .quick && rm -rf .quick
 else
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n auto --quick; tests=$$?; wait $$types && exit $$tests
+	@$(BIN)/mypy & types=$$!; $(WORKERS) $(BIN)/python -m pytest -n auto --quick; tests=$$?; wait $$types && exit $$tests
 endif
 
 slow: $(VENV)/dev ## the tests that take minutes
@@ -177,7 +179,7 @@ package: $(VENV)/dev ## build wheel and sdist, install the wheel in a clean envi
 newest: ## the tests of `make quick` with the newest version of every library, in an environment of its own
 	@rm -rf .venv-newest
 	@$(MAKE) --no-print-directory LOCKED= VENV=.venv-newest .venv-newest/dev
-	@.venv-newest/bin/python -m pytest -n auto --quick
+	@$(WORKERS) .venv-newest/bin/python -m pytest -n auto --quick
 
 .venv-lock/done:
 	@$(PYTHON) -m venv .venv-lock

@@ -32,6 +32,7 @@ import scales
 import sign_sketches
 import similar
 import similar_plans
+import streams
 import tables
 from page import Experiment, Paper, Setting, as_json, from_json, markdown
 
@@ -60,6 +61,7 @@ def catalogue() -> list[Paper]:
         similar.PAPER,
         sign_sketches.PAPER,
         similar_plans.PAPER,
+        streams.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

@@ -54,6 +54,7 @@ _PUBLIC = {
     "load": "releases.release",
     "plan": "planning.plans",
     "plan_scales": "planning.scales",
+    "plan_stream": "streams.plan",
     "price": "pipeline.release",
     "release": "pipeline.release",
     "release_to": "pipeline.release",

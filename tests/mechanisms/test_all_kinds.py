@@ -72,8 +72,10 @@ def share(schema, promise, blocks, noise, family):
     prepared = Sketch(noise=noise, seed=3, **FAMILIES[family]).prepare(schema, promise)
     integers = _exact_rows(schema, prepared.projection, 0)
     one, two = (integers(block) for block in blocks)
-    gap, power = np.abs(one - two).astype(object), 1 if noise == "laplace" else 2  # whole numbers of any size
-    return (gap**power).sum(axis=0).max() / Fraction(prepared.reach) ** power
+    gap, power = np.abs(one - two), 1 if noise == "laplace" else 2
+    about = (gap.astype(float) ** power).sum(axis=0)
+    most = gap[:, about >= about.max() * (1 - 1e-9)].astype(object)  # whole numbers of any size, where the largest is
+    return (most**power).sum(axis=0).max() / Fraction(prepared.reach) ** power
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -185,11 +187,16 @@ def tables(name, promise, count=12):
         yield np.hstack([one[:, unit], others]), np.hstack([gone, others])
 
 
-@pytest.mark.parametrize("name", ["plain", "levels", "levels, raw"])
-@pytest.mark.parametrize(("recipe", "promise"), [(r, p) for r in RECIPES for p in PROMISES if _possible(r, p)])
+def _named(recipe):
+    """The schemas that a recipe can have: a label keeps no missing cells."""
+    return ["plain"] if recipe in ("synthetic, values", "synthetic, classes") else ["plain", "levels", "levels, raw"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "promise", "name"),
+    [(r, p, name) for r in RECIPES for p in PROMISES if _possible(r, p) for name in _named(r)],
+)
 def test_no_neighbour_moves_what_gets_noise_further_than_its_mechanism_says(recipe, promise, name):
-    if recipe == "synthetic, values" or (recipe == "synthetic, classes" and name != "plain"):
-        name = "plain"  # a label keeps no missing cells
     prepared = RECIPES[recipe].prepare(EVERY[name], PROMISES[promise])
     limits = allowed(prepared, 1.0)
     for pair in tables(name, promise):

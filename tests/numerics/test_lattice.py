@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from sfumato.errors import ParameterError, RangeError
 from sfumato.numerics import lattice
@@ -70,6 +71,17 @@ def test_rounded_products_do_not_depend_on_blocks_threads_or_layout():
                 pool.map(lambda w: lattice.rounded_product(grid, matrix, columns[:, w], projection_bits=21), windows)
             )
         assert (np.concatenate(parts, axis=1) == whole[:, : windows[-1].stop]).all()
+
+
+def test_products_do_not_depend_on_the_threads_of_blas():
+    dim, rows, k = 100, 1024, 64
+    matrix, block = widest_operands(dim, rows, k, 20, 21)
+    cells = block.astype(np.int64)
+    expected, squares = matrix.astype(np.int64).T @ cells, (cells @ cells.T).tolist()
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            assert (lattice.product(matrix, block) == expected).all()
+            assert lattice.gram([block], dim, 20).integers().tolist() == squares
 
 
 def test_float32_columns_are_taken_as_they_are():

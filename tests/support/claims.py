@@ -215,7 +215,7 @@ class Register:
     def __init__(self, root: Path = ROOT, text: str | None = None) -> None:
         """Read all of it; a wrong name of a field is an error."""
         self.root = root
-        read = tomllib.loads(text or (root / REGISTER).read_text(encoding="utf-8"))
+        read = dict(_tables(text or (root / REGISTER).read_text(encoding="utf-8")))
         self.claims = [Claim(**entry) for entry in read.pop("claim", [])]
         self.stated = [Stated(**entry) for entry in read.pop("stated", [])]
         self.made = [Made(**entry) for entry in read.pop("made", [])]
@@ -338,6 +338,11 @@ class Register:
 
 
 @cache
+def _tables(text: str) -> dict[str, Any]:
+    return tomllib.loads(text)
+
+
+@cache
 def _measured(text: str) -> list[Number]:
     return measured(text)
 
@@ -347,6 +352,7 @@ def _spaced(line: str) -> str:
     return re.sub(r"(?<=\d)(?=x\b)|(?<==)(?=\d)", " ", line)
 
 
+@cache
 def spans(quote: str, text: str) -> list[tuple[int, int]]:
     """Where words stand in a text, however its lines are broken."""
     pattern = r"\s+".join(re.escape(word) for word in quote.split())

@@ -1,7 +1,8 @@
 """Audits: empirical lower bounds on epsilon, and what a run lets one see beside its noise.
 
 The package is itself the function ``audit``: ``sfumato.audit(mechanism, ...)``, and beside it are
-``sfumato.audit.greybox``, ``sfumato.audit.one_run``, ``sfumato.audit.suite`` and what they need.
+``sfumato.audit.greybox``, ``sfumato.audit.one_run``, ``sfumato.audit.stream``, ``sfumato.audit.suite`` and what they
+need.
 """
 
 import sys
@@ -17,6 +18,8 @@ _PUBLIC = {
     "guesses_bound": "canaries",
     "lower_bound": "bound",
     "one_run": "canaries",
+    "greybox_stream": "stream_trials",
+    "stream": "stream_trials",
     "suite": "cases",
 }
 

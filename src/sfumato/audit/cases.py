@@ -9,6 +9,7 @@ from sfumato.audit.aggregate_trials import AGGREGATES
 from sfumato.audit.canaries import one_run
 from sfumato.audit.examine import Effort, Finding, Progress, examine
 from sfumato.audit.query_trials import HONEST
+from sfumato.audit.stream_trials import STREAMS
 from sfumato.audit.trials import Method, Trial, trial
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Recipe
@@ -78,7 +79,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class QueryCase:
-    """A mechanism that selects or answers, as the suite audits it, for any epsilon."""
+    """A mechanism that selects or answers, or a stream, as the suite audits it, for any epsilon."""
 
     name: str
     trial: Callable[[float], Trial]
@@ -204,7 +205,8 @@ RELEASES = (
     ),
 )
 ANSWERS = tuple(QueryCase(name, made) for name, made in (HONEST | AGGREGATES).items())
-CASES: tuple[Case | QueryCase, ...] = (*RELEASES, *ANSWERS)
+GROWING = tuple(QueryCase(name, made) for name, made in STREAMS.items())
+CASES: tuple[Case | QueryCase, ...] = (*RELEASES, *ANSWERS, *GROWING)
 
 QUICK = Effort(samples=50_000, seconds=30.0)
 FULL = Effort(samples=2_000_000, seconds=300.0)

@@ -22,6 +22,7 @@ import json
 import shutil
 import tempfile
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,8 @@ class GreyBox:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """Everything that a run lets one see."""
+class Seen:
+    """Everything that a run lets one see in a grey-box audit."""
 
     files: dict[str, bytes]
     said: str
@@ -97,11 +98,11 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     limits = allowed(prepared, level)
     if alone:
         moved = {} if one.error else _stretched(prepared, level, first, second)
-        faults = [*_differences(one, two, apart=_DIGESTS), *_manifests(one, two)]
+        faults = [*differences(one, two, apart=_DIGESTS), *_manifests(one, two)]
     else:
         pairs = [(draw, replayed.draws[key]) for key, draw in recorded.draws.items() if key in replayed.draws]
         moved = moves([p for p in pairs if p[0].kind == p[1].kind], limits)
-        faults = [*recorded.faults, *replayed.faults, *replayed.missing(), *_differences(one, two)]
+        faults = [*recorded.faults, *replayed.faults, *replayed.missing(), *differences(one, two)]
     shares = {stage: value / limits[stage] if stage in limits else value for stage, value in moved.items()}
     faults += [
         f"{stage!r} moved by {share:.4g} times its stated sensitivity"
@@ -112,31 +113,41 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     return GreyBox(shares, tuple(dict.fromkeys(faults)))
 
 
-def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> _Seen:
+def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> Seen:
     """Grey-box audit: release to a folder, the same for both runs, and collect all that can be seen of a run."""
-    out, error, progress, promise = io.StringIO(), "", list[int](), prepared.guarantee
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings(record=True) as w:
-        warnings.simplefilter("always")
-        recipe, schema = Ready(prepared), prepared.schema
-        more = {"progress": progress.append, "secret": secret}
-        try:
-            release_to(folder, data, schema=schema, mechanism=recipe, guarantee=promise, **more)  # type: ignore[arg-type]
-        except Exception as caught:  # noqa: BLE001 - any error is something that can be seen
-            error = f"{type(caught).__name__}: {caught}"
+    recipe, schema, promise = Ready(prepared), prepared.schema, prepared.guarantee
+
+    def run(progress: Callable[[int], None]) -> None:
+        more = {"progress": progress, "secret": secret}
+        release_to(folder, data, schema=schema, mechanism=recipe, guarantee=promise, **more)  # type: ignore[arg-type]
+
+    said, progress, error = watched(run)
     files = {p.name: p.read_bytes() for p in sorted(folder.iterdir())} if folder.is_dir() else {}
     shutil.rmtree(folder, ignore_errors=True)
+    return Seen(files, said, () if schema is None else progress, error)
+
+
+def watched(run: Callable[[Callable[[int], None]], None]) -> tuple[str, tuple[int, ...], str]:
+    """Grey-box audit: what a run says, its progress, and the error that ended it, if one did."""
+    out, error, progress = io.StringIO(), "", list[int]()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings(record=True) as w:
+        warnings.simplefilter("always")
+        try:
+            run(progress.append)
+        except Exception as caught:  # noqa: BLE001 - any error is something that can be seen
+            error = f"{type(caught).__name__}: {caught}"
     said = out.getvalue() + "".join(f"{one.category.__name__}: {one.message}\n" for one in w)
-    return _Seen(files, said, () if schema is None else tuple(progress), error)
+    return said, tuple(progress), error
 
 
-def _manifests(one: _Seen, two: _Seen) -> list[str]:
+def _manifests(one: Seen, two: Seen) -> list[str]:
     """Grey-box audit: fields of the manifest that differ between two runs, but for digests of the numbers."""
     read = [json.loads(seen.files.get("manifest.json", b"{}")) for seen in (one, two)]
     names = [n for n in read[0].keys() | read[1].keys() if n not in ("files", "digest")]
     return [f"the manifest's {n!r} depends on the data" for n in sorted(names) if read[0].get(n) != read[1].get(n)]
 
 
-def _differences(one: _Seen, two: _Seen, apart: tuple[str, ...] = ()) -> list[str]:
+def differences(one: Seen, two: Seen, apart: tuple[str, ...] = ()) -> list[str]:
     """Grey-box audit: what differs between two runs, in words that show no value."""
     faults = [
         f"{what} depends on the data"

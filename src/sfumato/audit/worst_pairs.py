@@ -189,6 +189,12 @@ def candidates(prepared: Prepared) -> Iterator[Pair]:
             yield np.hstack([one, others]), np.hstack([two, others])
 
 
+def unit_pairs(prepared: Prepared) -> Iterator[Pair]:
+    """Candidates for the worst pair of a single record, with no other beside it."""
+    assert prepared.schema is not None
+    return _unit_pairs(prepared.schema, prepared.guarantee, _corners(prepared))
+
+
 def _corners(prepared: Prepared) -> list[Floats]:
     """Rows that worst pairs are made of: at corners of the box, its middle, and along and across a projection."""
     assert prepared.schema is not None

@@ -6,6 +6,7 @@ from sfumato import defaults
 from sfumato.commands.console.options import (
     SCHEMA,
     add_guarantee,
+    add_neighbours,
     add_plot,
     add_spectrum,
     command,
@@ -17,6 +18,7 @@ from sfumato.commands.console.options import (
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
+    from sfumato.mechanisms.base import Recipe
     from sfumato.tables.schema import Schema
 
 
@@ -26,8 +28,8 @@ def add_plan(commands: Any) -> None:
         commands,
         "plan",
         "Rank mechanisms, projections and dimensions by predicted error. Purposes nearest, clustering and learning "
-        "rank by how many similar records analysts will find. Of a synthetic table, predict the error. Reads no "
-        "private data and spends no budget.",
+        "rank by how many similar records analysts will find. Of a synthetic table, predict the error; of a stream, "
+        "that of its running sums against releases anew. Reads no private data and spends no budget.",
         "sfumato plan --schema people.toml --epsilon 1 --unit attribute --rows 10000 --distance 5",
         _plan,
     )
@@ -35,10 +37,11 @@ def add_plan(commands: Any) -> None:
     parser.add_argument(
         "--purpose",
         default=defaults.PURPOSE,
-        choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts", "table"),
+        choices=("distances", "nearest", "clustering", "covariance", "learning", "cuts", "table", "stream"),
         help="What the release is for (default distances).",
     )
-    parser.add_argument("--rows", type=int, metavar="N", help="Number of records, or of vertices of a graph.")
+    rows = "Number of records (of a stream, of each period), or of vertices of a graph."
+    parser.add_argument("--rows", type=int, metavar="N", help=rows)
     parser.add_argument(
         "--distance",
         type=float,
@@ -56,7 +59,23 @@ def add_plan(commands: Any) -> None:
     add_spectrum(parser)
     _add_table(parser)
     add_plot(parser, "the predicted errors")
-    add_guarantee(parser)
+    add_neighbours(add_guarantee(parser))
+
+
+def _add_stream(parser: Any) -> None:
+    """Options of a plan of a stream."""
+    parser.add_argument("--horizon", type=int, metavar="N", help="Number of periods (purpose stream).")
+    parser.add_argument(
+        "--statistic",
+        choices=("covariance", "histogram", "classes"),
+        help="What is summed up (purpose stream; default covariance). For classes, --label names them.",
+    )
+    parser.add_argument(
+        "--of",
+        action="append",
+        metavar="COLUMNS",
+        help="Columns of a table of counts, such as sex,income (statistic histogram; default: each by itself).",
+    )
 
 
 def _add_columns(parser: Any) -> None:
@@ -74,14 +93,17 @@ def _add_columns(parser: Any) -> None:
 
 
 def _add_table(parser: Any) -> None:
-    """Options of a plan of a table."""
-    parser.add_argument("--label", metavar="COLUMN", help="Column that models will predict (purpose table).")
+    """Options of a plan of a table, and of a stream."""
+    parser.add_argument(
+        "--label", metavar="COLUMN", help="Column that models will predict (table), or of classes (stream)."
+    )
     parser.add_argument(
         "--zeros",
         type=float,
         metavar="SHARE",
         help="Share of records that are zero in a typical number, if you know it (purpose table).",
     )
+    _add_stream(parser)
 
 
 def _plan(options: Any) -> None:
@@ -91,6 +113,10 @@ def _plan(options: Any) -> None:
         raise ParameterError("--space has a schema: leave out --schema and --columns")
     if options.schema is None and options.data is not None:
         raise ParameterError("--data needs --schema: its column names settle the patterns of the schema")
+    if options.purpose == "stream":
+        _stream(options)
+        return
+    _none_of_a_stream(options)
     facts: dict[str, Any] = {
         "guarantee": guarantee_of(options),
         "schema": _schema_to_plan(options),
@@ -130,6 +156,51 @@ def _in_space(options: Any, facts: dict[str, Any]) -> Any:
         raise ParameterError("--fresh is refused with --space: its projection is known before the data are fixed")
     known = {key: value for key, value in facts.items() if key not in ("columns", "label", "zeros")}
     return judge(Sketch(space=options.space), **known)
+
+
+def _stream(options: Any) -> None:
+    """The plan of a stream."""
+    from sfumato.streams.plan import plan_stream
+
+    given = {name: getattr(options, name) for name in ("columns", "distance", "scales", "zeros", "plot", "spectrum")}
+    named = [f"--{name}" for name, value in given.items() if value is not None]
+    if named:
+        raise ParameterError(f"{' and '.join(named)} cannot be combined with --purpose stream")
+    if options.horizon is None or (options.schema or options.space) is None:
+        raise ParameterError("a plan for --purpose stream needs --schema and the number of periods (--horizon)")
+    made = plan_stream(
+        guarantee=guarantee_of(options),
+        schema=_schema_to_plan(options),
+        horizon=options.horizon,
+        mechanism=_summed(options),
+        rows=options.rows,
+    )
+    tell(options, made.to_dict(), made.describe())
+
+
+def _summed(options: Any) -> "Recipe":
+    """What a stream sums up."""
+    if options.statistic == "histogram":
+        from sfumato.mechanisms.histogram import Histogram
+
+        return Histogram(None if options.of is None else tuple(tuple(of.split(",")) for of in options.of))
+    if options.of is not None:
+        raise ParameterError("--of names the tables of --statistic histogram")
+    if options.statistic == "classes":
+        from sfumato.mechanisms.synthetic.recipe import Synthetic
+
+        return Synthetic(label=options.label, centring="public", expected_rows=options.rows)
+    if options.label is not None:
+        raise ParameterError("--label names the classes of --statistic classes")
+    from sfumato.mechanisms.covariance import Covariance
+
+    return Covariance()
+
+
+def _none_of_a_stream(options: Any) -> None:
+    named = [f"--{name}" for name in ("horizon", "statistic", "of") if getattr(options, name) is not None]
+    if named:
+        raise ParameterError(f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} for --purpose stream")
 
 
 def _schema_to_plan(options: Any) -> "Schema | None":

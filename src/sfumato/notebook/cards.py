@@ -150,6 +150,7 @@ _CARDS: dict[str, Callable[[Any], Markup]] = {
     "Space": space_card,
     "Joined": joined_card,
     "Plan": plan_card,
+    "StreamPlan": plan_card,
     "TablePlan": table_plan_card,
     "Release": release_card,
     "Estimate": estimate_card,

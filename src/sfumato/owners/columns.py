@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from sfumato.errors import ReleaseError
+from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import writer
 from sfumato.fileformat.manifest import Facts, Manifest
 from sfumato.fileformat.spaces import space_in
@@ -32,6 +32,8 @@ def add_columns(releases: Sequence[AnyRelease]) -> AnyRelease:
 
     Columns of the space that no owner holds are left out: the sum is then of the others, and says so.
     """
+    if len(releases) < 2:
+        raise ParameterError("a sum is of two or more releases, got one")
     seen: set[str] = set()
     for release in releases:
         remember(seen, release)

@@ -101,6 +101,8 @@ class _Total:
 
     def release(self) -> AnyRelease:
         """The sum as a release."""
+        if len(self.manifests) < 2:
+            raise ParameterError("a sum is of two or more releases, got one")
         mechanism = _covariance(self.manifests) if self.kind == "covariance" else _histogram(self.manifests)
         promise = weakest([m["guarantee"] for m in self.manifests])
         rows = [m.get("rows") for m in self.manifests]

@@ -153,6 +153,9 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
         else "This one was charged to no ledger."
     )
     yield "Other releases", f"What is published of the same data adds up: epsilons, at worst, as a plain sum. {charged}"
+    owners = owners_sentence(manifest)
+    if owners is not None:
+        yield "Several owners", owners
     space = space_sentence(manifest)
     if space is not None:
         yield "Other owners", space

@@ -90,10 +90,11 @@ class Measuring(Family):
     def measured(self, node: Node, sums: Integers, scale: float, secret: Secret) -> Integers:
         """One measurement of a stream: weighted sums that are exact and coarsened, with noise."""
         context = f"stream {self.method.name} {node.period} {node.level} {self.guarantee!r} {scale.hex()} {self.shift}"
-        words, noisy, deviations = secret.words(context, sums), sums.copy(), self.statistic.deviations
-        for deviation in np.unique(deviations):
-            chosen = deviations == deviation
-            noisy[chosen] += words.gaussian(int(chosen.sum()), scale * float(deviation) * _SAFE)
+        order = np.argsort(self.statistic.deviations, kind="stable")  # numbers of one deviation are drawn together
+        deviations, counts = np.unique(self.statistic.deviations, return_counts=True)
+        words, noisy = secret.words(context, sums[order]), sums.copy()
+        scales = zip(counts.tolist(), (scale * deviations * _SAFE).tolist(), strict=True)
+        noisy[order] += np.concatenate([words.gaussian(count, each) for count, each in scales])
         return noisy
 
     def refined(self, node: Node, noisy: Integers, halves: tuple[Floats, Floats] | None) -> Floats:
