@@ -26,6 +26,7 @@ import blocki
 import dhaliwal
 import errata
 import kenthapadi
+import links
 import questions
 import rongauss
 import scales
@@ -60,6 +61,7 @@ def catalogue() -> list[Paper]:
         similar.PAPER,
         sign_sketches.PAPER,
         similar_plans.PAPER,
+        links.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

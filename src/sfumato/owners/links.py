@@ -22,6 +22,7 @@ from sfumato.owners import candidate_pairs, decoys
 from sfumato.owners.decoys import Competition
 from sfumato.owners.gaussian_pairs import GaussianPairs
 from sfumato.owners.level_pairs import LevelPairs
+from sfumato.owners.several import SeveralFacts, several
 from sfumato.posterior.levels import Levels
 from sfumato.releases.sketch import SketchRelease
 
@@ -32,7 +33,7 @@ _ROUNDS, _FIXED = 4, 30  # of EM, and of the overlap within each
 _LARGEST = 250.0  # logarithm of a likelihood ratio
 
 
-class PairLaw(Protocol):
+class PairScorer(Protocol):
     """What decides how alike pairs are."""
 
     def features(self) -> tuple[Floats, Floats]:
@@ -41,7 +42,7 @@ class PairLaw(Protocol):
     def log_ratios(self, rows: Integers, others: Integers) -> Floats:
         """How much likelier pairs are as one person than as two, in logarithms."""
 
-    def learned(self, rows: Integers, others: Integers, weights: Floats) -> "PairLaw":
+    def learned(self, rows: Integers, others: Integers, weights: Floats) -> "PairScorer":
         """The same with typing errors as such pairs show them."""
 
 
@@ -64,7 +65,7 @@ class Links:
     probability: Floats
     rates: Floats
     expected_matches: float
-    several: dict[str, float]
+    several: SeveralFacts
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -117,7 +118,7 @@ def link(a: Any, b: Any) -> Links:
         found, overlap = _linked(a, b)
         pairs = np.column_stack([found.rows, found.others])
     real = ~found.decoys
-    return Links(pairs[real], found.probabilities()[real], found.false_rates()[real], overlap, _several(a, b))
+    return Links(pairs[real], found.probabilities()[real], found.false_rates()[real], overlap, several([a.manifest, b.manifest]))
 
 
 def _linked(a: SketchRelease, b: SketchRelease) -> tuple[Competition, float]:
@@ -138,12 +139,12 @@ def _linked(a: SketchRelease, b: SketchRelease) -> tuple[Competition, float]:
     return Competition.of(candidates, scores, len(theirs), len(rows) - 1), max(overlap, 0.0)
 
 
-def _law(a: SketchRelease, rows: Floats, others: Floats, noises: tuple[NoiseLaw, NoiseLaw]) -> PairLaw:
+def _law(a: SketchRelease, rows: Floats, others: Floats, noises: tuple[NoiseLaw, NoiseLaw]) -> PairScorer:
     levels = Levels.of(a.schema, a.noise) if a.geometry.family == "identity" else None
     return GaussianPairs.of(rows, others, noises) if levels is None else LevelPairs.of(levels, rows, others, noises)
 
 
-def _em(law: PairLaw, candidates: Integers, others: int) -> tuple[PairLaw, Floats]:
+def _em(law: PairScorer, candidates: Integers, others: int) -> tuple[PairScorer, Floats]:
     """Typing errors learned from some rows, blind to what is a decoy; and the log ratios of all candidates then."""
     some = np.arange(0, len(candidates), max(len(candidates) // _LEARNED, 1))
     for _ in range(_ROUNDS):
@@ -154,7 +155,7 @@ def _em(law: PairLaw, candidates: Integers, others: int) -> tuple[PairLaw, Float
     return law, _ratios(law, np.arange(len(candidates)), candidates)
 
 
-def _ratios(law: PairLaw, rows: Integers, candidates: Integers) -> Floats:
+def _ratios(law: PairScorer, rows: Integers, candidates: Integers) -> Floats:
     found = law.log_ratios(np.repeat(rows, candidates.shape[1]), candidates.ravel())
     return np.clip(found.reshape(candidates.shape), -_LARGEST, _LARGEST)
 
@@ -173,13 +174,6 @@ def _posterior(ratios: Floats, candidates: Integers, others: int) -> Floats:
         matches = min(float(np.sum(prior * total / (1 + prior * total))), 0.98 * min(count, others))
     rival = total[:, None] + columns - odds
     return np.asarray(np.maximum(prior * odds / (1 + prior * rival), np.finfo(float).tiny))
-
-
-def _several(a: SketchRelease, b: SketchRelease) -> dict[str, float]:
-    return {
-        "epsilon": a.guarantee.epsilon + b.guarantee.epsilon,
-        "delta": min(a.guarantee.delta + b.guarantee.delta, 1.0),
-    }
 
 
 def _check_pair(a: Any, b: Any) -> None:
