@@ -171,7 +171,7 @@ def test_two_owners_with_enough_records_are_linked(visitor, folder):
 def test_spaces_that_differ_are_refused_by_what_differs(visitor, folder, clinics):
     other = released(folder, "other.release", Sketch(space=Space(SCHEMA, dimension=2, seed=3), noise="gaussian"))
     refused = asked(visitor, [clinics[0], other])
-    assert refused.status_code == 422
+    assert refused.status_code == 400
     assert "dimension (4 and 2)" in words(refused.text)
     plain = released(folder, "plain.release", Sketch(noise="gaussian", dimension=2), schema=SCHEMA)
     assert "shared space" in words(asked(visitor, [clinics[0], plain]).text)
@@ -179,8 +179,8 @@ def test_spaces_that_differ_are_refused_by_what_differs(visitor, folder, clinics
     assert "releases of one kind are taken together, got sketch and histogram" in words(
         asked(visitor, [clinics[0], counts]).text
     )
-    assert asked(visitor, clinics[:1]).status_code == 422
-    assert asked(visitor, [clinics[0], clinics[0]]).status_code == 422
+    assert asked(visitor, clinics[:1]).status_code == 400
+    assert asked(visitor, [clinics[0], clinics[0]]).status_code == 400
     assert asked(visitor, [clinics[0], "no.release"]).status_code == 404
 
 

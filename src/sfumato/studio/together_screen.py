@@ -90,7 +90,7 @@ def together(studio: Studio, request: Request) -> Response:
     except NotHereError:
         raise
     except SfumatoError as error:
-        return page(studio, "together.html", 422, here="explore", names=names, refused=said(error))
+        return page(studio, "together.html", 400, here="explore", names=names, refused=said(error))
     asked = fields.get("question")
     questions = _of_joined(taken) if isinstance(taken, Joined) else explore_screen.questions_of(taken)
     with studio.plans.mine():

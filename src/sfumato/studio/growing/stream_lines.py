@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.report.numbers import number
-from sfumato.streams.description import LONGEST_HORIZON, Description, check_horizon
+from sfumato.streams.description import LONGEST_HORIZON, StreamDescription, check_horizon
 from sfumato.streams.store import Period, StreamStore
 from sfumato.studio.growing.stream_orders import without_place
 from sfumato.studio.inputs.page_words import UNITS, said
@@ -18,7 +18,7 @@ class StreamLine:
     """What the Streams screen shows of a stream; ``wrong`` alone where it cannot be read."""
 
     name: str
-    about: Description | None = None
+    about: StreamDescription | None = None
     periods: int = 0
     newest: tuple[Period, ...] = ()
     rows: int | None = None  # only where their number is public
@@ -71,7 +71,7 @@ class StreamLine:
         return self.about.guarantee.neighbours == "add-remove" and self.about.guarantee.group >= 2
 
 
-def more_words(about: Description, horizon: int) -> str:
+def more_words(about: StreamDescription, horizon: int) -> str:
     """What a longer horizon of a stream costs, in words."""
     check_longer(about, horizon)
     made, scale = about.measuring, about.scale
@@ -81,7 +81,7 @@ def more_words(about: Description, horizon: int) -> str:
     return f"{horizon:,} periods: epsilon {then} in all, instead of {now}"
 
 
-def check_longer(about: Description, horizon: int) -> None:
+def check_longer(about: StreamDescription, horizon: int) -> None:
     """Refuse a horizon that a stream cannot be extended to."""
     check_horizon(about.measuring.method, horizon)  # type: ignore[arg-type]
     if horizon <= about.horizon:
