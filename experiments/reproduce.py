@@ -26,6 +26,7 @@ import blocki
 import dhaliwal
 import errata
 import kenthapadi
+import links
 import questions
 import rongauss
 import scales
@@ -62,6 +63,7 @@ def catalogue() -> list[Paper]:
         sign_sketches.PAPER,
         similar_plans.PAPER,
         streams.PAPER,
+        links.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

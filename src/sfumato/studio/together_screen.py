@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from sfumato import untrusted
 from sfumato.errors import ParameterError, ReleaseError, SfumatoError
+from sfumato.intervals.estimate import HIDDEN
 from sfumato.owners import sums
 from sfumato.owners.joined import Joined, join
 from sfumato.owners.links import link
@@ -89,7 +90,7 @@ def together(studio: Studio, request: Request) -> Response:
     except NotHereError:
         raise
     except SfumatoError as error:
-        return page(studio, "together.html", 422, here="explore", names=names, refused=said(error))
+        return page(studio, "together.html", 400, here="explore", names=names, refused=said(error))
     asked = fields.get("question")
     questions = _of_joined(taken) if isinstance(taken, Joined) else explore_screen.questions_of(taken)
     with studio.plans.mine():
@@ -231,6 +232,7 @@ def _distance(joined: Joined, values: Values) -> Reply:
     which = f"record {values['record']:,} of {values['owner']} and record {values['another']:,} of {values['other']}"
     told = f"The squared distance of {which} is about {number(row[1])}; {between(row, values)}."
     note = "It is indistinguishable from 0." if row[3] <= 0 else ""
+    note = HIDDEN if found.quantity.filled_by(*row[3:]) else note
     return Reply(told, ("", *interval_names(values)), (row,), found, note)
 
 
@@ -243,6 +245,7 @@ def _nearest(joined: Joined, values: Values) -> Reply:
     rows = rows_of(names, found.distances.value, found.distances.standard_error, lows, highs)
     told = f"The {len(rows)} records of {values['among']} that look nearest to record {values['record']:,} of "
     note = "The intervals allow for the choice: they are as wide as if asked of all these records at once."
+    note = f"{note} {HIDDEN}" if found.distances.quantity.filled_by(lows, highs) else note
     head = ("owner, record", *interval_names(values))
     return Reply(f"{told}{values['owner']}, by squared distance.", head, rows, found.distances, note)
 
@@ -259,7 +262,7 @@ def _links(joined: Joined, values: Values) -> Reply:
     ]
     told = (
         f"{len(found):,} links of which at most {percent(values['share'])} are estimated to be false; about "
-        f"{number(every.expected_matches)} records are believed to be with both owners."
+        f"{number(round(every.expected_matches))} records are believed to be with both owners."
     )
     head = (f"record of {joined.owners[0]}", f"record of {joined.owners[1]}", "probability", f"false {SHARE}s up to it")
     more = f" The surest {_SHOWN_LINKS} are shown; sf.link has all." if len(found) > _SHOWN_LINKS else ""
