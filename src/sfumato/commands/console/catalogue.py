@@ -17,6 +17,7 @@ COMMANDS = {  # and the module that has its options, in the order of the help
     "report": "report",
     "compare": "compare",
     "estimate": "estimate",
+    "link": "owners.link",
     "ask": "ask",
     "sql": "sql",
     "ledger": "ledger",
