@@ -1,10 +1,17 @@
-"""Codes that are kept between readings: the same blocks at the same positions, from a table that is read once."""
+"""Codes that are kept between readings: the same blocks at the same positions, from a table that is read once.
+
+And threads of ours, each with one of BLAS.
+"""
+
+import sys
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from sfumato.engines.local import Local, LocalRows
+from sfumato.engines.local import Local, LocalRows, libraries
 from sfumato.files.open_table import open_table
 from sfumato.files.source import Source
 from sfumato.marginals.partition import Partition
@@ -100,3 +107,22 @@ def test_the_engine_keeps_an_eighth_of_its_memory(readings):
         for _ in range(2):
             rows.sum(seen)
         assert len(readings) == often
+
+
+def threads_of_blas(*_):
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_while_blocks_are_worked_on_and_its_own_number_afterwards():
+    rows = LocalRows(cut(), threads=2)
+    for before in (2, 3):
+        with threadpool_limits(before, user_api="blas"):
+            assert list(rows.map(threads_of_blas)) == [{1}] * 5
+            assert threads_of_blas() == {before}
+
+
+def test_libraries_are_looked_for_again_when_modules_were_loaded(monkeypatch):
+    known = libraries(len(sys.modules))
+    assert libraries(len(sys.modules)) is known
+    monkeypatch.setitem(sys.modules, "loaded_since", ModuleType("loaded_since"))
+    assert libraries(len(sys.modules)) is not known

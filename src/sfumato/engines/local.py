@@ -4,9 +4,11 @@ An engine turns blocks into ``Rows`` for a mechanism and writes what comes out o
 blocks at the same positions, so the noise, which is a function of both, and the release are the same to the bit.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -14,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from sfumato.fileformat import writer
 from sfumato.fileformat.writer import Block, Written
@@ -148,9 +150,15 @@ class LocalRows:
                 del block
                 position += rows
 
-        with threadpool_limits(1, user_api="blas"):
+        with libraries(len(sys.modules)).limit(limits=1, user_api="blas"):
             yield from in_order(one, calls(), self.threads)
         self._kept.finish()
+
+
+@lru_cache(maxsize=1)
+def libraries(_modules: int) -> ThreadpoolController:
+    """The libraries that have threads of their own, looked for in a map of all memory: again if modules were loaded."""
+    return ThreadpoolController()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
