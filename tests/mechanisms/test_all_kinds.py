@@ -72,8 +72,10 @@ def share(schema, promise, blocks, noise, family):
     prepared = Sketch(noise=noise, seed=3, **FAMILIES[family]).prepare(schema, promise)
     integers = _exact_rows(schema, prepared.projection, 0)
     one, two = (integers(block) for block in blocks)
-    gap, power = np.abs(one - two).astype(object), 1 if noise == "laplace" else 2  # whole numbers of any size
-    return (gap**power).sum(axis=0).max() / Fraction(prepared.reach) ** power
+    gap, power = np.abs(one - two), 1 if noise == "laplace" else 2
+    about = (gap.astype(float) ** power).sum(axis=0)
+    most = gap[:, about >= about.max() * (1 - 1e-9)].astype(object)  # whole numbers of any size, where the largest is
+    return (most**power).sum(axis=0).max() / Fraction(prepared.reach) ** power
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -177,7 +179,7 @@ def tables(name, promise, count=12):
     """Pairs of encoded tables of a few rows that differ in one unit."""
     rng, schema = np.random.default_rng(9), EVERY[name]
     kind = {"attribute": "attribute", "ball": "l2"}.get(promise, "box")
-    one, two = promises(name, kind, 0.4)[1]
+    one, two = (promises(name, kind, 0.4) if kind == "l2" else promises(name, kind))[1]
     for _ in range(count):
         unit = rng.integers(one.shape[1], size=2 if promise == "two rows" else 1)
         others = one[:, rng.integers(one.shape[1], size=2)]
@@ -185,11 +187,16 @@ def tables(name, promise, count=12):
         yield np.hstack([one[:, unit], others]), np.hstack([gone, others])
 
 
-@pytest.mark.parametrize("name", ["plain", "levels", "levels, raw"])
-@pytest.mark.parametrize(("recipe", "promise"), [(r, p) for r in RECIPES for p in PROMISES if _possible(r, p)])
+def _named(recipe):
+    """The schemas that a recipe can have: a label keeps no missing cells."""
+    return ["plain"] if recipe in ("synthetic, values", "synthetic, classes") else ["plain", "levels", "levels, raw"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "promise", "name"),
+    [(r, p, name) for r in RECIPES for p in PROMISES if _possible(r, p) for name in _named(r)],
+)
 def test_no_neighbour_moves_what_gets_noise_further_than_its_mechanism_says(recipe, promise, name):
-    if recipe == "synthetic, values" or (recipe == "synthetic, classes" and name != "plain"):
-        name = "plain"  # a label keeps no missing cells
     prepared = RECIPES[recipe].prepare(EVERY[name], PROMISES[promise])
     limits = allowed(prepared, 1.0)
     for pair in tables(name, promise):

@@ -152,14 +152,14 @@ def test_audits_pass_and_half_the_noise_is_caught(family, noise, kind):
 @pytest.mark.parametrize(("family", "noise"), list(itertools.product(FAMILIES, NOISES)))
 def test_distances_are_unbiased_with_the_predicted_variance_for_every_unit(family, noise, kind):
     """The real mechanism, with projection and noise drawn anew each time."""
-    rng, errors, predicted, levels = np.random.default_rng(6), [], [], {}
+    rng, errors, predicted, level = np.random.default_rng(6), [], [], None
     pair = rng.random((2, 4))
     gap = pair[0] - pair[1]
     for seed in range(120):
         recipe = Sketch(dimension=None if family == "identity" else 6, projection=family, noise=noise, seed=seed)
         recipe = replace(recipe, dimension=4) if family == "orthonormal" else recipe
         sketch = recipe.prepare(UNIT_BOX, guarantee(kind, noise, epsilon=8.0))
-        level = levels.setdefault(kind, calibrate(sketch, sketch.guarantee).level)
+        level = level or calibrate(sketch, sketch.guarantee).level
         rows = table_rows(open_table(np.tile(pair, (25, 1)), UNIT_BOX), UNIT_BOX, threads=1)
         (out,) = sketch.run(rows, level, Secret.for_testing(seed)).blocks
         scale = sketch.scale(level) * sketch.unit * (math.sqrt(2) if noise == "laplace" else 1.0)
