@@ -17,7 +17,7 @@ from sfumato.privacy.calibration import least_epsilon
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.randomness.secret import Secret
-from sfumato.streams.description import Description
+from sfumato.streams.description import StreamDescription
 from sfumato.streams.factorisation import SquareRoot, Tree
 from sfumato.streams.statistic import WeightedSum, statistic_of
 from sfumato.tables.columns import Category, Real
@@ -72,7 +72,7 @@ def corner_rows(schema):
 @pytest.mark.parametrize(("recipe", "schema", "neighbours"), CASES)
 def test_no_neighbours_in_any_period_move_a_stream_further_than_stated(recipe, schema, neighbours, method):
     """Every pair of rows from the corners of the domain, in every period of five; some move it nearly as far."""
-    about = Description.new(recipe, schema, promise(neighbours), 5, method)
+    about = StreamDescription.new(recipe, schema, promise(neighbours), 5, method)
     statistic = about.measuring.statistic
     single = [statistic.exact(table_rows(open_table(row, schema), schema))[0] for row in corner_rows(schema)]
     none = Total.of(*(np.zeros_like(half) for half in single[0].halves))
@@ -91,7 +91,7 @@ def test_no_neighbours_in_any_period_move_a_stream_further_than_stated(recipe, s
 def test_counts_attain_the_sensitivity_that_is_stated(method):
     """One table, a record more in the first period: exactly the column norm."""
     statistic = statistic_of(Histogram((("c",),)), MIXED, promise("add-remove"))
-    about = Description.new(Histogram((("c",),)), MIXED, promise("add-remove"), 4, method.name)
+    about = StreamDescription.new(Histogram((("c",),)), MIXED, promise("add-remove"), 4, method.name)
     (row,) = (statistic.exact(table_rows(open_table(pa.table({"x": [0.5], "c": ["a"]}), MIXED), MIXED))[0],)
     none = Total.of(*(np.zeros_like(half) for half in row.halves))
     found = move(about, [row, none, none, none], [none] * 4)
@@ -102,7 +102,7 @@ def test_counts_attain_the_sensitivity_that_is_stated(method):
 
 def test_people_with_several_rows_in_different_periods_stay_within_their_group():
     """Three rows in the same period, in different ones, or one that comes and leaves; two rows' bound is exceeded."""
-    three, two = (Description.new(Covariance(), NUMBERS, promise("add-remove", g), 4, None) for g in (3, 2))
+    three, two = (StreamDescription.new(Covariance(), NUMBERS, promise("add-remove", g), 4, None) for g in (3, 2))
     row = open_table(pa.table({"c0": [1.0], "c1": [1.0]}), NUMBERS)
     corner = three.measuring.statistic.exact(table_rows(row, NUMBERS))[0]
     times = {n: Total.of(*(n * half for half in corner.halves)) for n in (-1, 0, 1, 2, 3)}
@@ -139,7 +139,7 @@ def test_weighted_sums_are_exact_for_numbers_of_any_size():
 @pytest.mark.parametrize("method", ["square-root", "tree"])
 def test_longer_horizons_cost_what_the_whole_then_costs(method):
     """Squared sensitivities add up: what was charged before and the extra make the whole, never less."""
-    about = Description.new(Covariance(), NUMBERS, promise(), 8, method)
+    about = StreamDescription.new(Covariance(), NUMBERS, promise(), 8, method)
     made, scale = about.measuring, about.scale
     for horizon in (9, 16, 100, 4096):
         extra, whole = made.more(scale, 8, horizon), made.whole(scale, horizon)
@@ -155,7 +155,7 @@ def test_longer_horizons_cost_what_the_whole_then_costs(method):
 
 def test_noise_is_exact_and_reused_by_no_other_measurement():
     """Two nodes of one period, and one node of two periods, get different noise under one testing key."""
-    about = Description.new(Covariance(), NUMBERS, promise(), 8, "tree").measuring
+    about = StreamDescription.new(Covariance(), NUMBERS, promise(), 8, "tree").measuring
     zeros, secret = np.zeros(about.statistic.deviations.size, np.int64), Secret.for_testing(1)
     drawn = [about.measured(node, zeros, 1e6, secret) for t in (1, 2) for node in about.method.measured(t)]
     assert len({tuple(one) for one in drawn}) == 3

@@ -35,7 +35,7 @@ from sfumato.privacy.calibration import least_epsilon
 from sfumato.privacy.guarantee import Guarantee, check_guarantee
 from sfumato.randomness.secret import Secret, protects
 from sfumato.streams import leaders, running
-from sfumato.streams.description import Description, check_horizon
+from sfumato.streams.description import StreamDescription, check_horizon
 from sfumato.streams.factorisation import SquareRoot, Tree
 from sfumato.streams.statistic import StreamedCovariance
 from sfumato.streams.store import Period, StreamStore, Transaction
@@ -91,7 +91,7 @@ class Stream:
             )
         store = StreamStore(Path(path))
         store.check_free()
-        made = Description.new(mechanism or Covariance(), settled, guarantee, horizon, method)
+        made = StreamDescription.new(mechanism or Covariance(), settled, guarantee, horizon, method)
         made = replace(made, protected=not testing)
         if account is None:
             store.make(made)
@@ -104,7 +104,7 @@ class Stream:
     # ---- what it is ----
 
     @property
-    def description(self) -> Description:
+    def description(self) -> StreamDescription:
         """What the stream says of itself: statistic, guarantee, horizon, method and noise."""
         with self._store.reading() as stream:
             return stream.description
@@ -283,7 +283,7 @@ def _check_label(label: object) -> None:
         raise ParameterError(f"period is a label of 1 to {_LONGEST_LABEL} printable characters, such as '2026-11-18'")
 
 
-def _check_key(about: Description, key: Secret) -> None:
+def _check_key(about: StreamDescription, key: Secret) -> None:
     if about.protected and not protects(key):
         raise ParameterError("this stream protects people: a testing secret needs a stream made with testing=True")
 
@@ -301,7 +301,7 @@ def _check_leaving(guarantee: Guarantee) -> None:
         )
 
 
-def _summed(data: Any, about: Description, progress: Progress) -> tuple[Total, int]:
+def _summed(data: Any, about: StreamDescription, progress: Progress) -> tuple[Total, int]:
     """The exact integers of rows, and how many rows there are; the rows are read once, by threads of this process."""
     worker = Local()
     blocks = Blocks.of(open_table(data, about.schema), about.schema, width=1, memory=worker.memory)
@@ -321,7 +321,7 @@ def _asked(stream: Transaction, label: str | None) -> Period:
     return found
 
 
-def _cost_of_more(about: Description) -> str:
+def _cost_of_more(about: StreamDescription) -> str:
     """What extending a stream to twice its horizon costs, in words."""
     made, longer = about.measuring, 2 * about.horizon
     try:
@@ -336,13 +336,13 @@ def _cost_of_more(about: Description) -> str:
     )
 
 
-def _method(about: Description) -> SquareRoot | Tree:
+def _method(about: StreamDescription) -> SquareRoot | Tree:
     method = about.measuring.method
     assert isinstance(method, SquareRoot | Tree)
     return method
 
 
-def _fields(about: Description, period: Period) -> Facts:
+def _fields(about: StreamDescription, period: Period) -> Facts:
     """What the manifest of a publication says beside what its kind does: guarantee and facts of the whole stream."""
     made = about.measuring
     ledger: Facts = {}
@@ -376,7 +376,7 @@ def _counted(fields: Facts, rows: int) -> Facts:
     return fields if "rows" in fields else fields | {"rows": rows}
 
 
-def _warnings(about: Description, made: Published) -> list[str]:
+def _warnings(about: StreamDescription, made: Published) -> list[str]:
     found = list(made.facts.get("warnings", []))
     if about.ledger is None:
         found.append("no ledger was used: what other releases of these data cost is not accounted for")

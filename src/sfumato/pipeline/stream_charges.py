@@ -23,7 +23,7 @@ from sfumato.pipeline.release import FROM_BOUNDS, Budget
 from sfumato.privacy.calibration import least_epsilon
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian
-from sfumato.streams.description import Description, Entered
+from sfumato.streams.description import Entered, StreamDescription
 from sfumato.streams.store import StreamStore, Transaction
 
 MECHANISM, EXTENSION = "Stream", "Stream extension"
@@ -36,7 +36,7 @@ class StreamCharges:
     account: Account
 
     @classmethod
-    def of(cls, about: Description, ledger: Budget) -> "StreamCharges | None":
+    def of(cls, about: StreamDescription, ledger: Budget) -> "StreamCharges | None":
         """The account that a stream is charged to, in its ledger or where that is now; None if it has none."""
         if about.ledger is None:
             if ledger is not None:
@@ -51,7 +51,7 @@ class StreamCharges:
         return cls(found.account(dataset))
 
     @classmethod
-    def opened(cls, account: Account, store: StreamStore, about: Description) -> "StreamCharges":
+    def opened(cls, account: Account, store: StreamStore, about: StreamDescription) -> "StreamCharges":
         """Charge the whole horizon of a new stream, and make its file; what fails before that is given back."""
         if account.part is not None:
             raise ParameterError("a stream is of a whole dataset, and not of a part of it: leave --part out")
@@ -66,7 +66,7 @@ class StreamCharges:
         own.settle(made)
         return own
 
-    def _request(self, about: Description, loss: Gaussian, guarantee: Guarantee, horizon: int) -> Request:
+    def _request(self, about: StreamDescription, loss: Gaussian, guarantee: Guarantee, horizon: int) -> Request:
         return Request(
             MECHANISM if horizon == about.horizon else EXTENSION,
             guarantee,
@@ -78,7 +78,7 @@ class StreamCharges:
             (FROM_BOUNDS,) if about.schema.bounds_from_data else (),
         )
 
-    def settle(self, about: Description) -> None:
+    def settle(self, about: StreamDescription) -> None:
         """Finish what was charged for a stream: every entry becomes drawn and committed, or the stream is refused.
 
         Guarantee: noise is drawn for a period only after this.
@@ -99,7 +99,7 @@ class StreamCharges:
                 )
 
     @contextmanager
-    def extended(self, about: Description, horizon: int) -> Iterator[Entered | None]:
+    def extended(self, about: StreamDescription, horizon: int) -> Iterator[Entered | None]:
         """Charge the extra of a longer horizon, before the stream has it; None if it costs nothing.
 
         A reservation for the same that a killed process has left is used, so that nothing is spent twice.
@@ -132,7 +132,7 @@ class StreamCharges:
 
     # ---- the files of periods ----
 
-    def check_new(self, about: Description, number: int, origin: Origin) -> None:
+    def check_new(self, about: StreamDescription, number: int, origin: Origin) -> None:
         """Refuse, before a period of a stream is read, a file of another dataset, and an old copy of the stream."""
         journal = self.account.journal
         folded = journal.folded()
@@ -150,7 +150,7 @@ class StreamCharges:
                 f"it now holds other people's data, assign it to {own.name!r} with `sfumato ledger admit`"
             )
 
-    def tell(self, about: Description, stream: Transaction) -> None:
+    def tell(self, about: StreamDescription, stream: Transaction) -> None:
         """Admit the files of periods that were stored to the stream's dataset, on record, once each."""
         journal = self.account.journal
         text = schema_text(about.schema.to_dict())
@@ -166,10 +166,10 @@ class StreamCharges:
             stream.told(period.number)
 
 
-def _own(about: Description) -> Origin:
+def _own(about: StreamDescription) -> Origin:
     """A stream as a source of data: known by itself, before there are any files."""
     return Origin(f"stream {about.name}", (f"stream {about.name} itself",))
 
 
-def _mark(about: Description, number: int) -> str:
+def _mark(about: StreamDescription, number: int) -> str:
     return f"stream {about.name} period {number}"

@@ -11,13 +11,13 @@ import math
 import numpy as np
 
 from sfumato.numerics.types import Floats
-from sfumato.randomness.stream import Stream
+from sfumato.randomness.stream import WordStream
 
 _CHUNK = 1 << 14  # words at a time: the working set stays in a core's own cache
 _TO_UNIT = 2.0**-53
 
 
-def normals(words: Stream, size: int) -> Floats:
+def normals(words: WordStream, size: int) -> Floats:
     """Idealized normal noise, not exact: ``size`` standard normal doubles by Box and Muller.
 
     Made from 53-bit uniforms in (0, 1); the largest is 8.6 in size.

@@ -54,7 +54,7 @@ from sfumato import check
 from sfumato.errors import SfumatoError
 from sfumato.numerics.balls import precision
 from sfumato.numerics.types import Floats, Integers, Order
-from sfumato.randomness.stream import Stream
+from sfumato.randomness.stream import WordStream
 
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-10, 2.0**40
 _LARGEST_DRAW = 1 << 61
@@ -71,7 +71,7 @@ _ASSUMED_ERROR = 2.0**-49
 _MEASURING = threading.Lock()
 
 
-def laplace(words: Stream, size: int, laplace_scale: float) -> Integers:
+def laplace(words: WordStream, size: int, laplace_scale: float) -> Integers:
     """Exact rounded noise: ``size`` independent floor(eta + 1/2), eta ~ Laplace(laplace_scale), in lattice steps."""
     laplace_scale = _check(size, laplace_scale=laplace_scale)
     out = np.empty(size, np.int64)
@@ -84,7 +84,7 @@ def laplace(words: Stream, size: int, laplace_scale: float) -> Integers:
     return out
 
 
-def gaussian(words: Stream, size: int, scale: float) -> Integers:
+def gaussian(words: WordStream, size: int, scale: float) -> Integers:
     """Exact rounded noise: ``size`` independent floor(eta + 1/2), eta ~ N(0, scale^2), in lattice steps."""
     scale = _check(size, scale=scale)
     out = np.empty(size, np.int64)
@@ -98,7 +98,7 @@ def gaussian(words: Stream, size: int, scale: float) -> Integers:
     return out
 
 
-def discrete_laplace(words: Stream, size: int, laplace_scale: float) -> Integers:
+def discrete_laplace(words: WordStream, size: int, laplace_scale: float) -> Integers:
     """Exact noise: ``size`` independent whole numbers k with probability in proportion to exp(-|k| / laplace_scale)."""
     laplace_scale = _check(size, laplace_scale=laplace_scale)
     out = np.empty(size, np.int64)
@@ -111,7 +111,7 @@ def discrete_laplace(words: Stream, size: int, laplace_scale: float) -> Integers
     return out
 
 
-def _more(words: Stream, first: int, i: int, turn: int) -> int:
+def _more(words: WordStream, first: int, i: int, turn: int) -> int:
     return words.more(first + i, turn)
 
 

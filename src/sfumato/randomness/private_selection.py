@@ -42,7 +42,7 @@ from sfumato.errors import ParameterError
 from sfumato.numerics.balls import precision
 from sfumato.numerics.types import Integers
 from sfumato.randomness import noise, randomized_choice
-from sfumato.randomness.stream import Stream
+from sfumato.randomness.stream import WordStream
 
 Method = Literal["exponential", "permute-and-flip", "noisy-max"]
 
@@ -52,7 +52,7 @@ _TRIES = 1 << 14  # of a rejection, at a time
 _UNSURE = 2.0**-40  # distance of a uniform from a chance within which doubles decide nothing
 
 
-class Draws(Stream, Protocol):
+class Draws(WordStream, Protocol):
     """A stream with the draws that a selection is made of, each a method, so that whoever records it sees them."""
 
     def laplace(self, size: int, laplace_scale: float) -> Integers:
@@ -98,7 +98,7 @@ def exponential(
     return words.choose(_whole(scores), _rate(epsilon, sensitivity, monotone))
 
 
-def choose(words: Stream, scores: Sequence[int] | Integers, rate: float, *, bits: int = 0) -> int:
+def choose(words: WordStream, scores: Sequence[int] | Integers, rate: float, *, bits: int = 0) -> int:
     """The exponential mechanism: an index with probability in proportion to exp(rate * score / 2^bits), exactly.
 
     A uniform U is compared with the cumulative probabilities, all of them balls; while U's interval and a ball overlap,
@@ -128,7 +128,7 @@ def _inverted(
     raise AssertionError  # unreachable: count() has no end
 
 
-def choose_repeated(words: Stream, scores: Integers, counts: Integers, rate: float) -> int:
+def choose_repeated(words: WordStream, scores: Integers, counts: Integers, rate: float) -> int:
     """The exponential mechanism over a list in which scores[i] stands counts[i] times, one run after another.
 
     The place in that list, with probability in proportion to exp(rate * score), exactly: a run by inversion, then a
@@ -154,7 +154,7 @@ def _erring(runs: int) -> float:
     return runs * 2.0**-52 + _UNSURE
 
 
-def _accepted(words: Stream, scores: Integers, rate: float) -> int:
+def _accepted(words: WordStream, scores: Integers, rate: float) -> int:
     """The exponential mechanism by rejection: uniform indices, until the coin of one shows heads.
 
     The coin of index i has chance exp(rate (score_i - max)), so the first that is taken has the law in proportion to
@@ -193,7 +193,7 @@ def permute_and_flip(
     return words.flip(_whole(scores), _rate(epsilon, sensitivity, monotone))
 
 
-def flip(words: Stream, scores: Sequence[int], rate: float) -> int:
+def flip(words: WordStream, scores: Sequence[int], rate: float) -> int:
     """Permute-and-flip at a rate: one of the heads among coins of probability exp(rate (score - max)).
 
     One word is drawn for each coin, whatever it shows.

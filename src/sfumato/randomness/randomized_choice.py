@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato import check
 from sfumato.numerics.balls import precision
-from sfumato.randomness.stream import Stream
+from sfumato.randomness.stream import WordStream
 
 Codes = NDArray[np.int64]
 
@@ -30,7 +30,7 @@ _WORD = 64
 _CHUNK = 1 << 14  # draws at a time: the working set stays in a core's own cache
 
 
-def respond(words: Stream, codes: Codes, categories: int, epsilon: float) -> Codes:
+def respond(words: WordStream, codes: Codes, categories: int, epsilon: float) -> Codes:
     """Randomized response to true ``codes`` in 0 .. categories - 1, each drawn by itself; same shape."""
     check.whole(2, categories=categories)
     check.between(2, 1 << 31, categories=categories)
@@ -47,7 +47,7 @@ def respond(words: Stream, codes: Codes, categories: int, epsilon: float) -> Cod
     return out.reshape(codes.shape)
 
 
-def coins(words: Stream, steps: Codes, bits: int) -> Codes:
+def coins(words: WordStream, steps: Codes, bits: int) -> Codes:
     """Random choice of 0 or 1, by itself in each cell: 1 with probability exactly steps / 2^bits, steps in 0 .. 2^bits.
 
     The result has the shape of ``steps``.
@@ -61,7 +61,7 @@ def coins(words: Stream, steps: Codes, bits: int) -> Codes:
     return np.asarray(drawn.astype(np.int64).reshape(steps.shape) < steps, np.int64)
 
 
-def _told(words: Stream, size: int, categories: int, epsilon: float) -> NDArray[np.bool_]:
+def _told(words: WordStream, size: int, categories: int, epsilon: float) -> NDArray[np.bool_]:
     """Randomized response: which cells tell the truth."""
     first = words.position
     drawn = words.draw(size).view(np.uint64)
@@ -107,7 +107,7 @@ def threshold_bits(categories: int, epsilon: float, turn: int) -> int:
         extra *= 2
 
 
-def uniform(words: Stream, size: int, count: int) -> Codes:
+def uniform(words: WordStream, size: int, count: int) -> Codes:
     """Random choice of integers in 0 .. count - 1, all exactly equally likely.
 
     One word is drawn for each, and further bits where it is put aside.
@@ -134,7 +134,7 @@ def uniform_of(drawn: NDArray[np.uint64], count: int, more: Callable[[int, int],
     return out
 
 
-def geometric(words: Stream) -> int:
+def geometric(words: WordStream) -> int:
     """Random choice of 0, 1, 2, ... with probabilities 1/2, 1/4, 1/8, ...: low bits of a word that are 0 before a 1.
 
     Exact up to 63, but for the word of zeros, which has probability 2^-64 and gives 0.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Stream(Protocol):
+class WordStream(Protocol):
     """Uniform, independent words, none given twice. ``secret.Words`` is the one that releases use."""
 
     @property

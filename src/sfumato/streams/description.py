@@ -32,7 +32,7 @@ class Entered:
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class StreamDescription:
     """A stream without its numbers.
 
     horizon   : how many periods it may have now; ``measuring.horizon`` is what it was made for.
@@ -54,7 +54,7 @@ class Description:
     @classmethod
     def new(
         cls, recipe: Recipe, schema: Schema, guarantee: Guarantee, horizon: int, method: str | None
-    ) -> "Description":
+    ) -> "StreamDescription":
         """A stream that is to be made: its noise is calibrated for the whole horizon; no data are needed."""
         chosen = best(horizon) if method is None else factorisation(method)
         measuring = Measuring.of(statistic_of(recipe, schema, guarantee), chosen, guarantee, horizon)
@@ -77,7 +77,7 @@ class Description:
         body = {key: value for key, value in self.to_dict().items() if key not in ("horizon", "ledger")}
         return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
-    def extended(self, horizon: int, entry: Entered | None) -> "Description":
+    def extended(self, horizon: int, entry: Entered | None) -> "StreamDescription":
         """A stream with a longer horizon, and what was charged for it."""
         entries = self.entries if entry is None else (*self.entries, entry)
         return replace(self, horizon=horizon, entries=entries)
@@ -106,7 +106,7 @@ class Description:
         return told
 
     @classmethod
-    def from_text(cls, text: str) -> "Description":
+    def from_text(cls, text: str) -> "StreamDescription":
         """The description in a stream's file; ParameterError where it says what no stream can be."""
         try:
             return cls._of(untrusted.loads(text))
@@ -116,7 +116,7 @@ class Description:
             raise ParameterError("its description is damaged") from None
 
     @classmethod
-    def _of(cls, told: dict[str, Any]) -> "Description":
+    def _of(cls, told: dict[str, Any]) -> "StreamDescription":
         if told["format"] != FORMAT:
             raise ParameterError("it is not the file of a stream")
         if told["version"] != VERSION:

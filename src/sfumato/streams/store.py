@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError, StreamError
 from sfumato.numerics.types import Floats, Integers
-from sfumato.streams.description import Description
+from sfumato.streams.description import StreamDescription
 from sfumato.streams.factorisation import Node
 
 _TABLES = {
@@ -61,7 +61,7 @@ class Transaction:
         self._connection, self._name = connection, name
         (text,) = self._one("SELECT body FROM heading WHERE one = 1") or ("",)
         try:
-            self.description = Description.from_text(text if isinstance(text, str) else "")
+            self.description = StreamDescription.from_text(text if isinstance(text, str) else "")
         except ParameterError as error:
             raise StreamError(f"{name} cannot be used as a stream: {error}") from None
 
@@ -169,7 +169,7 @@ class Transaction:
         """Note that the ledger of the stream was told of a period."""
         self._connection.execute("UPDATE periods SET origin = NULL WHERE number = ?", (number,))
 
-    def describe(self, description: Description) -> None:
+    def describe(self, description: StreamDescription) -> None:
         """Change what the stream says of itself: its horizon, and what was charged for it."""
         self._connection.execute("UPDATE heading SET body = ? WHERE one = 1", (_body(description),))
         self.description = description
@@ -183,7 +183,7 @@ def _mark(node: Node, body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=16, key=str(_place(node)).encode()).digest()
 
 
-def _body(description: Description) -> str:
+def _body(description: StreamDescription) -> str:
     return json.dumps(description.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -193,7 +193,7 @@ class StreamStore:
 
     path: Path
 
-    def make(self, description: Description) -> None:
+    def make(self, description: StreamDescription) -> None:
         """Make the file of a new stream, for its owner alone; it appears whole or not at all."""
         self.check_free()
         partial = self.path.with_name(f".{self.path.name}.new-{description.name[:16]}")

@@ -25,7 +25,7 @@ from sfumato.errors import ParameterError
 if TYPE_CHECKING:
     from sfumato.mechanisms.base import Recipe
     from sfumato.pipeline.stream import Stream
-    from sfumato.streams.description import Description
+    from sfumato.streams.description import StreamDescription
 
 
 def add_stream(commands: Any) -> None:
@@ -223,7 +223,7 @@ def _tell(options: Any, stream: "Stream", done: str) -> None:
     tell(options, facts, "\n".join([*_described(about), *_periods(about, len(periods), periods), *[done] * bool(done)]))
 
 
-def _described(about: "Description") -> list[str]:
+def _described(about: "StreamDescription") -> list[str]:
     made, promise = about.measuring, about.guarantee
     end = made.noise(about.scale, about.horizon, about.horizon)[1] / made.noise(about.scale, 1, about.horizon)[1]
     lines = [
@@ -242,7 +242,7 @@ def _described(about: "Description") -> list[str]:
     return lines
 
 
-def _periods(about: "Description", count: int, periods: Any) -> list[str]:
+def _periods(about: "StreamDescription", count: int, periods: Any) -> list[str]:
     if not count:
         return ["Periods: none yet."]
     newest = periods[-1]
