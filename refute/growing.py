@@ -24,7 +24,7 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.numerics.lattice import Total
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.streams import running
-from sfumato.streams.description import Description
+from sfumato.streams.description import StreamDescription
 from sfumato.streams.factorisation import SquareRoot, Tree
 from sfumato.streams.measuring import Measuring
 from sfumato.streams.statistic import statistic_of
@@ -61,7 +61,7 @@ class Growing:
     """A stream at its noise."""
 
     streamed: Streamed
-    about: Description
+    about: StreamDescription
     storage: Storage
     around: Neighbourhood
 
@@ -132,7 +132,7 @@ def _contest(luck: Generator, recipe: Recipe, around: Neighbourhood) -> Growing:
     streamed = Streamed(recipe, method, pick(luck, _HORIZONS))
     made = levels.prepared(streamed, around.schema, around.guarantee)
     scale = made.scale(levels.level(made, around.guarantee))
-    about = Description("0" * 32, around.schema, made, scale, streamed.horizon, protected=False)
+    about = StreamDescription("0" * 32, around.schema, made, scale, streamed.horizon, protected=False)
     return Growing(streamed, about, Storage.drawn(luck), around)
 
 
