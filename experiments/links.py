@@ -214,5 +214,6 @@ PAPER = Paper(
     "Epsilon `none` has so little noise (1000 for each value) that it is linkage of plain rows by the same method.\n"
     "Adult and MS-Web were looked at while it was made, the others were not. Where links are few, the share of false\n"
     "ones is known badly: of tables with nothing to link, up to one in five has a few links at 20%. `other people`:\n"
-    "the second owner's own records all have the commonest value of the column for sex, which decoys do not know.",
+    "the second owner's own records all have the commonest value of the column for sex, which decoys do not know; the\n"
+    "share of false links was then estimated too high, so on the safe side.",
 )
