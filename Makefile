@@ -164,6 +164,7 @@ rivals: $(VENV)/dev .venv-questions/done .venv-questions-sql/done ## the questio
 
 faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back ledgers (SECONDS=600 SEED=1 DATABASE=sqlite|postgresql|both RECORD=1)
 	@$(BIN)/python -m faults --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) --database $(or $(DATABASE),both) $(if $(RECORD),--record)
+	@$(BIN)/python -m faults.streams --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
 
 $(VENV)/mutants: $(VENV)/dev
 	@$(PIP) install $(OURS) '.[dev,mutants]'

@@ -26,6 +26,7 @@ import blocki
 import dhaliwal
 import errata
 import kenthapadi
+import links
 import owners
 import questions
 import rongauss
@@ -62,8 +63,9 @@ def catalogue() -> list[Paper]:
         similar.PAPER,
         sign_sketches.PAPER,
         similar_plans.PAPER,
-        owners.PAPER,
         streams.PAPER,
+        links.PAPER,
+        owners.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

@@ -1,5 +1,6 @@
 """Streams that are killed: nothing that was reported is lost, nothing is spent or drawn twice."""
 
+import numpy as np
 import pytest
 
 from faults.streams import StreamJudge, campaign
@@ -18,7 +19,7 @@ def test_processes_that_are_killed_lose_nothing_and_draw_nothing_twice(tmp_path,
 def test_the_judge_sees_what_is_lost_or_drawn_twice(tmp_path, made):
     """A period that is not there, and measurements that have changed."""
     Ledger.create(tmp_path / "budget.db").add_dataset("people", Guarantee(epsilon=50.0, delta=1e-6, unit="record"))
-    judge, rows = StreamJudge(tmp_path), [[0.5, 0.5]]
+    judge, rows = StreamJudge(tmp_path), np.full((3, 2), 0.5)
     stream = made(testing=False)
     stream.append(rows, period="p1")
     judge.heard(["appended p1"])

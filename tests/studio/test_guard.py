@@ -22,6 +22,7 @@ from sfumato.errors import SchemaError
 from sfumato.fileformat.reader import digest
 from sfumato.mechanisms.sketch import Sketch
 from sfumato.pipeline.release import release_to
+from sfumato.pipeline.stream import Stream
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.studio.app import application, screens
 from sfumato.studio.frame.guard import LARGEST_BODY
@@ -29,7 +30,7 @@ from sfumato.studio.inputs.folder import MOST_COLUMNS, Folder, NotHereError, par
 from sfumato.studio.server import Server
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
-from support.visiting import CELL, HOST, ORIGIN, PORT, SKETCH, Visitor, call, make_studio, whole, write_people
+from support.visiting import CELL, HOST, ORIGIN, PORT, SCHEMA, SKETCH, Visitor, call, make_studio, whole, write_people
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -54,12 +55,20 @@ def paths_of(studio, method):
         "/data/{name}": "people.csv",
         "/release/made/{name}": "people.release",
         "/explore/{name}": "people.release",
+        "/streams/{name}": "people.stream",
     }
     found = []
     for route in routes:
         name = next((n for start, n in names.items() if route.path.startswith(start)), "")
         found.append(route.path.replace("{name}", name))
     return found
+
+
+def with_stream(studio):
+    """A stream in the folder with one period, so that every form of its page could change something."""
+    promise = Guarantee(epsilon=1, delta=1e-6)
+    made = Stream.init(studio.folder.data / "people.stream", schema=SCHEMA, guarantee=promise, horizon=4)
+    made.append(studio.folder.data / "people.csv", period="monday")
 
 
 def state_of(studio):
@@ -133,7 +142,7 @@ def test_what_breaks_outside_of_a_handler_is_answered_with_the_policy(visitor, m
         raise RuntimeError(CELL)
 
     monkeypatch.setattr("sfumato.studio.frame.pages.page", broken)
-    monkeypatch.setattr("sfumato.studio.explore_screen.page", broken)
+    monkeypatch.setattr("sfumato.studio.together_screen.page", broken)
     answers = [visitor.get("/explore")]
     monkeypatch.setattr("sfumato.studio.frame.guard.Guard._known", broken)
     answers += [visitor.get("/data")]
@@ -223,6 +232,7 @@ def test_a_post_without_an_origin_is_refused(studio, visitor):
 
 @pytest.mark.parametrize("csrf", [{}, {"csrf": ""}, {"csrf": "wrong"}, {"csrf": "\u00e9"}])
 def test_every_form_needs_its_token(studio, visitor, csrf):
+    with_stream(studio)
     before = state_of(studio)
     for path in paths_of(studio, "POST"):
         fields = SKETCH | {"name": "new", "understood": "yes", "epsilon": "1", "unit": "record"} | csrf
@@ -234,6 +244,7 @@ def test_every_form_needs_its_token(studio, visitor, csrf):
 
 def test_a_get_changes_nothing(studio, visitor):
     assert visitor.release(SKETCH)["state"] == "done"
+    with_stream(studio)
     before = state_of(studio)
     gets = paths_of(studio, "GET")
     assert len(gets) > 8

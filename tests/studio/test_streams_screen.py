@@ -95,7 +95,7 @@ def test_the_list_says_what_each_stream_is_and_what_doubling_costs(visitor, fold
     text = words(visitor.get("/streams").text)
     assert "counts of city; smoker and city 0 of 8 epsilon 1" in text
     assert "2 records of a person, replaced" in text
-    assert re.search(r"16 periods: costs epsilon 0\.\d+ more, and the whole stream has epsilon 1\.\d+", text)
+    assert re.search(r"16 periods: epsilon 1\.\d+ in all, instead of 1", text)
     assert "broken.stream cannot be read" in text
     assert str(folder) not in text
     assert visitor.get("/streams/broken.stream").status_code == 400
@@ -133,7 +133,7 @@ def test_extending_is_priced_confirmed_and_charged(visitor, folder):
     started(visitor)
     before = spent(folder)
     priced = visitor.send("/streams/people.stream/extend", {"horizon": "16"})
-    assert "16 periods: costs epsilon" in words(priced.text)
+    assert "16 periods: epsilon 1." in words(priced.text)
     assert confirmed(visitor, "/streams/people.stream/extend", {"horizon": "16"})["state"] == "done"
     about = Stream(folder / "people.stream").description
     assert about.horizon == 16

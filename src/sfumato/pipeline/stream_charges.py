@@ -115,7 +115,7 @@ class StreamCharges:
         with charged(self.account, request) as reservation:
             yield self._drawn(Entered(reservation.number, reservation.hash, horizon), horizon)
 
-    def _extension(self, about: Description, horizon: int) -> Request | None:
+    def _extension(self, about: StreamDescription, horizon: int) -> Request | None:
         """What a ledger is asked for the extra of a longer horizon; None if it costs nothing."""
         loss = about.measuring.more(about.scale, about.horizon, horizon)
         if loss is None:
@@ -125,12 +125,12 @@ class StreamCharges:
 
     # ---- what it would cost ----
 
-    def price_to_open(self, about: Description) -> Price:
+    def price_to_open(self, about: StreamDescription) -> Price:
         """What the whole horizon of a new stream would cost, cap by cap; nothing is written."""
         loss = about.measuring.whole(about.scale, about.horizon)
         return self.account.quoted(self._request(about, loss, about.guarantee, about.horizon))
 
-    def price_to_extend(self, about: Description, horizon: int) -> Price | None:
+    def price_to_extend(self, about: StreamDescription, horizon: int) -> Price | None:
         """What a longer horizon of a stream would cost, cap by cap; None if it costs nothing. Nothing is written."""
         request = self._extension(about, horizon)
         return None if request is None else self.account.quoted(request)

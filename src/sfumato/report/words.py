@@ -152,6 +152,8 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
         if manifest["accounted"]
         else "This one was charged to no ledger."
     )
+    if "stream" in manifest:
+        yield "The rest of the stream", plain_words.streamed(manifest)
     yield "Other releases", f"What is published of the same data adds up: epsilons, at worst, as a plain sum. {charged}"
     owners = owners_sentence(manifest)
     if owners is not None:
@@ -295,7 +297,8 @@ def owners(manifest: Manifest) -> Markup:
     more = len(manifest["owners"]) - len(rows)
     rest = tag("p", f"{more:,} more owners are in manifest.json.", class_="quiet") if more else ""
     table = tag("table", tag("thead", head), tag("tbody", *rows), class_="errors")
-    return join(tag("p", owners_sentence(manifest) or ""), tag("div", table, class_="wide"), rest)
+    wide = tag("div", table, class_="wide", tabindex="0", role="region", aria_label="The owners")
+    return join(tag("p", "What each of them promised to those whose records it holds."), wide, rest)
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------

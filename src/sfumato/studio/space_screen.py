@@ -17,7 +17,7 @@ from sfumato.studio.inputs.page_words import said
 from sfumato.studio.inputs.release_form import PROJECTIONS
 
 _FIELDS = ("schema", "family", "dimension", "name")
-_FAMILIES = {"": "sparse, or identity without a number"} | {key: key for key in PROJECTIONS if key}
+_FAMILIES = {"": "the usual"} | {key: key for key in PROJECTIONS if key}
 _DIGEST = 12  # digits of a digest that a page shows
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.privacy.calibration import least_epsilon
 from sfumato.report.numbers import number
-from sfumato.streams.description import LONGEST_HORIZON, Description, check_horizon
+from sfumato.streams.description import LONGEST_HORIZON, StreamDescription, check_horizon
 from sfumato.streams.store import Period, StreamStore
 from sfumato.studio.growing.stream_orders import without_place
 from sfumato.studio.inputs.page_words import UNITS, said
@@ -19,7 +18,7 @@ class StreamLine:
     """What the Streams screen shows of a stream; ``wrong`` alone where it cannot be read."""
 
     name: str
-    about: Description | None = None
+    about: StreamDescription | None = None
     periods: int = 0
     newest: tuple[Period, ...] = ()
     rows: int | None = None  # only where their number is public
@@ -72,17 +71,17 @@ class StreamLine:
         return self.about.guarantee.neighbours == "add-remove" and self.about.guarantee.group >= 2
 
 
-def more_words(about: Description, horizon: int) -> str:
+def more_words(about: StreamDescription, horizon: int) -> str:
     """What a longer horizon of a stream costs, in words."""
     check_longer(about, horizon)
     made, scale = about.measuring, about.scale
-    loss, whole = made.more(scale, about.horizon, horizon), made.promise(scale, horizon)
-    more = 0.0 if loss is None else least_epsilon(loss, whole.delta)
-    costs = f"costs epsilon {number(more)} more" if loss is not None else "costs nothing more"
-    return f"{horizon:,} periods: {costs}, and the whole stream has epsilon {number(whole.epsilon)}"
+    now, then = number(about.guarantee.epsilon), number(made.promise(scale, horizon).epsilon)
+    if made.more(scale, about.horizon, horizon) is None:
+        return f"{horizon:,} periods cost nothing more than epsilon {now}"
+    return f"{horizon:,} periods: epsilon {then} in all, instead of {now}"
 
 
-def check_longer(about: Description, horizon: int) -> None:
+def check_longer(about: StreamDescription, horizon: int) -> None:
     """Refuse a horizon that a stream cannot be extended to."""
     check_horizon(about.measuring.method, horizon)  # type: ignore[arg-type]
     if horizon <= about.horizon:

@@ -23,7 +23,7 @@ from sfumato.mechanisms.synthetic.recipe import Synthetic
 from sfumato.pipeline.release import FROM_BOUNDS
 from sfumato.pipeline.stream import Stream
 from sfumato.pipeline.stream_charges import StreamCharges
-from sfumato.streams.description import LONGEST_HORIZON, Description
+from sfumato.streams.description import LONGEST_HORIZON, StreamDescription
 from sfumato.studio.frame.jobs import Order
 from sfumato.studio.frame.pages import page, reading, writing
 from sfumato.studio.frame.prices import account_in, check_same, patient, priced
@@ -150,7 +150,7 @@ def order_of(studio: Studio, fields: Form) -> StreamOrder:
     if horizon is None or not 1 <= horizon <= LONGEST_HORIZON:
         raise ParameterError("give a horizon: how many periods the stream may have")
     account = account_in(studio, fields)
-    made = Description.new(recipe, schema, guarantee, horizon, None)
+    made = StreamDescription.new(recipe, schema, guarantee, horizon, None)
     noise = made.measuring.noise(made.scale, horizon, horizon)[1] / made.measuring.noise(made.scale, 1, horizon)[1]
     return StreamOrder(
         name=path.name,
@@ -283,7 +283,7 @@ def _extension(studio: Studio, name: str, horizon: int) -> ExtensionOrder:
     )
 
 
-def _account(studio: Studio, about: Description) -> Account | None:
+def _account(studio: Studio, about: StreamDescription) -> Account | None:
     """The account in this studio's ledger that a stream is charged to; None if it was started without a ledger."""
     if about.ledger is None:
         return None
@@ -294,7 +294,7 @@ def _account(studio: Studio, about: Description) -> Account | None:
     return ledger.account(dataset, convert=True, exceptions=about.schema.bounds_from_data)
 
 
-def _ledger_now(studio: Studio, about: Description) -> str | None:
+def _ledger_now(studio: Studio, about: StreamDescription) -> str | None:
     """Where the ledger of a stream is, if it is none that its file can name."""
     return studio.place if about.ledger is not None and about.ledger[0] is None else None
 
