@@ -4,9 +4,10 @@ Every owner releases its own rows: second moments in one shared space, whole rec
 (``sf.add``), and a sketch, each value protected, which are joined (``sf.join``). Labels are a column of the moments.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,18 @@ from sfumato.pipeline.release import release
 from sfumato.randomness.secret import Secret
 from table_data import adult, rounded_range
 
-OWNERS, CUTS = (2, 5, 20), ("even", "uneven", "by group")
+OWNERS, CUTS = (2, 5, 20), ("even", "uneven", "by group", "own epsilons")
+TIMES = (1.0, 2.0, 0.5)  # epsilons of owners who have their own, relative to the others'
 MOMENTS = sf.Guarantee(epsilon=1.0, delta=1e-6, unit="record")
-ROWS = sf.Guarantee(epsilon=2.0, unit="attribute")  # of sketches: each value
-WHOLE = sf.Guarantee(epsilon=2.0, delta=1e-6, unit="record")  # of a sketch that protects whole records, to compare
+ROWS = sf.Guarantee(epsilon=4.0, unit="attribute")  # of sketches: each value
+WHOLE = sf.Guarantee(epsilon=4.0, delta=1e-6, unit="record")  # of a sketch that protects whole records, to compare
 COMPONENTS, CLUSTERS = 3, 5
-RIDGE = 0.5  # of the noise's spectral norm
+RIDGE = 1.0  # of the noise's spectral norm
 LABEL_WEIGHT = 0.5  # of the label's range among the columns
 CLUSTERED = (10_000, 600)  # rows whose sketches are clustered
 KEPT = (160_000, 3_000)  # rows of a data set, at most
 TESTED = (10_000, 500)
-REPETITIONS = (4, 1)
+REPETITIONS, OFTEN = (4, 1), (6, 1)  # of all statistics, and of correlations alone
 ASKED = 5  # owners, at most, of whom the mean of one alone is taken
 EACH = (100, 300, 1_000, 3_000, 8_000)  # rows of each owner
 FEW = (30, 100)  # in quick runs
@@ -47,6 +49,9 @@ STATISTICS = {
 }
 HEADER = ("owners", "cut", "rows of the largest", "together", "largest, own rows", "largest, released")
 HEADER += ("mean owner, own rows", "mean owner, released")
+
+
+Parts = Sequence[Integers]  # the rows of each owner
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -86,15 +91,15 @@ def encoded(space: sf.Space, rows: pd.DataFrame) -> Floats:
 
 
 def forest(path: Path) -> Pooled:
-    """Covertype: ten measures of a cell, whether lodgepole pines cover it; groups are wilderness areas, then soils."""
+    """Covertype: ten measures of a cell, whether spruces cover it; groups are wilderness areas, then soils."""
     cells = pd.read_parquet(path)
     named = [tuple(name for name in cells if name.startswith(part)) for part in ("Wilderness", "Soil")]
     area, soil = (cells[list(names)].to_numpy().argmax(axis=1) for names in named)
     rows = cells.iloc[:, :10].astype(float)
     columns = tuple(sf.Real(name, *rounded_range(rows[name])) for name in rows)
-    rows["pine"] = cells["Cover_Type"] == 2
+    rows["spruce"] = cells["Cover_Type"] == 1
     tested = np.random.default_rng(7).random(len(rows)) < 0.1
-    return Pooled(rows[~tested], rows[tested], columns, "pine", (area * 100 + soil)[~tested])
+    return Pooled(rows[~tested], rows[tested], columns, "spruce", (area * 100 + soil)[~tested])
 
 
 def sports(path: Path) -> Pooled:
@@ -141,8 +146,6 @@ def cut(data: Pooled, owners: int, how: str, rng: np.random.Generator) -> list[I
 
 # ---- statistics ------------------------------------------------------------------------------------------------------
 
-Scores = Mapping[str, float]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
@@ -158,10 +161,11 @@ class Truth:
 
     @classmethod
     def of(cls, data: Pooled, clustered: int) -> "Truth":
-        """Of pooled rows, of which the first so many are clustered."""
+        """Of pooled rows, of which so many are clustered."""
         rows, test = encoded(data.moments, data.rows), encoded(data.moments, data.test)
         plain = encoded(data.sketches, data.test)
-        centres = plain_centres(encoded(data.sketches, data.rows.iloc[:clustered]))
+        chosen = np.random.default_rng(2).permutation(len(data.rows))[:clustered]
+        centres = plain_centres(encoded(data.sketches, data.rows.iloc[chosen]))
         found = correlations(rows), np.cov(rows.T, bias=True), test[:, :-1], test[:, -1] > 0
         return cls(data, *found, plain, explained(plain, centres))
 
@@ -227,7 +231,7 @@ def slopes_of(made: Any, label: str) -> Floats:
 
 def released_scores(truth: Truth, made: Any) -> dict[str, float]:
     """What anybody finds in released moments of one owner, or in their sum."""
-    found = made.correlation().values, made.principal_components(COMPONENTS).vectors
+    found = np.asarray(made.correlation()), made.principal_components(COMPONENTS).vectors
     scores = {"correlation": truth.correlation(found[0]), "components": truth.components(found[1])}
     return scores | {"classifier": truth.classifier(slopes_of(made, truth.data.label))}
 
@@ -235,18 +239,19 @@ def released_scores(truth: Truth, made: Any) -> dict[str, float]:
 # ---- owners ----------------------------------------------------------------------------------------------------------
 
 
-def moments(data: Pooled, parts: Sequence[Integers], secrets: Iterator[Secret]) -> list[Any]:
-    """A release of second moments by every owner."""
-    recipe = sf.Covariance(space=data.moments)
-    every = (data.rows.iloc[part] for part in parts)
-    return [release(rows, mechanism=recipe, guarantee=MOMENTS, secret=next(secrets)) for rows in every]
+def promises(usual: sf.Guarantee, owners: int, how: str) -> list[sf.Guarantee]:
+    """What each owner promises: all the same, or epsilons of their own."""
+    times = TIMES if how == "own epsilons" else (1.0,)
+    return [replace(usual, epsilon=usual.epsilon * factor) for factor in islice(cycle(times), owners)]
 
 
-def sketched(data: Pooled, parts: Sequence[Integers], secrets: Iterator[Secret], promise: Any = ROWS) -> list[Any]:
-    """A sketch by every owner."""
-    recipe, names = sf.Sketch(space=data.sketches), list(data.sketches.schema.source_names)
-    every = (data.rows.iloc[part][names] for part in parts)
-    return [release(rows, mechanism=recipe, guarantee=promise, secret=next(secrets)) for rows in every]
+def released(recipe: Any, rows: pd.DataFrame, parts: Parts, promised: Any, secrets: Iterator[Secret]) -> list[Any]:
+    """A release by every owner of its own rows, in the space of the recipe."""
+    names = list(recipe.space.schema.source_names)
+    return [
+        release(rows.iloc[part][names], mechanism=recipe, guarantee=promise, secret=next(secrets))
+        for part, promise in zip(parts, promised, strict=True)
+    ]
 
 
 def together(kind: Callable[[Sequence[Any]], Any], made: Sequence[Any]) -> Any:
@@ -274,34 +279,49 @@ class Ways:
         return [Measured.of(part) for part in (self.together, *self.largest, *self.mean)]
 
 
-def asked(parts: Sequence[Integers]) -> list[int]:
+def asked(parts: Parts) -> list[int]:
     """The largest owner, and some others that are spread over all of them."""
     order = np.argsort([-len(part) for part in parts], kind="stable")
     return [int(order[place]) for place in np.unique(np.linspace(0, len(parts) - 1, ASKED).astype(int))]
 
 
+def by_moments(truth: Truth, parts: Parts, how: str, secrets: Iterator[Secret]) -> Iterator[tuple[str, Any]]:
+    """Scores of what second moments tell: together, and of some owners in their own rows and in their releases."""
+    data, recipe, chosen = truth.data, sf.Covariance(space=truth.data.moments), asked(parts)
+    made = released(recipe, data.rows, parts, promises(MOMENTS, len(parts), how), secrets)
+    joint = released_scores(truth, together(sf.add, made))
+    own = [plain_scores(truth, encoded(data.moments, data.rows.iloc[parts[place]])) for place in chosen]
+    alone = [released_scores(truth, made[place]) for place in chosen]
+    for name, score in joint.items():
+        yield name, (score, [one[name] for one in own], [one[name] for one in alone])
+
+
+def by_sketches(truth: Truth, parts: Parts, how: str, secrets: Iterator[Secret]) -> tuple[str, Any]:
+    """The same of clusters."""
+    data, chosen = truth.data, asked(parts)
+    promised = promises(WHOLE if how == "pooled, records" else ROWS, len(parts), how)
+    made = released(sf.Sketch(space=data.sketches), data.rows, parts, promised, secrets)
+    joint = together(partial(sf.join, allow_unprotected=True), made)
+    own = [plain_centres(encoded(data.sketches, data.rows.iloc[parts[place]])) for place in chosen]
+    alone = [made[place].cluster(CLUSTERS).centres for place in chosen]
+    score = truth.clusters(joint.cluster(CLUSTERS).centres)
+    return "clusters", (score, *([truth.clusters(one) for one in scored] for scored in (own, alone)))
+
+
 def repeated(truth: Truth, cutting: tuple[int, str], setting: Setting) -> tuple[int, dict[str, Ways]]:
     """The rows of the largest owner, and scores of all statistics under one way to cut."""
-    data, clustered = truth.data, setting.often(*CLUSTERED)
+    data, share = truth.data, min(1.0, setting.often(*CLUSTERED) / len(truth.data.rows))
     rng, secrets = setting.rng(f"{cutting}"), setting.secrets(f"{cutting}")
     ways, largest = {name: Ways() for name in STATISTICS}, 0
-    every, plain = encoded(data.moments, data.rows), encoded(data.sketches, data.rows)
     for _ in range(setting.often(*REPETITIONS)):
         parts = cut(data, *cutting, rng)
-        chosen, largest = asked(parts), max(map(len, parts))
-        made = moments(data, parts, secrets)
-        joint = released_scores(truth, together(sf.add, made))
-        own = [plain_scores(truth, every[parts[place]]) for place in chosen]
-        alone = [released_scores(truth, made[place]) for place in chosen]
-        for name, score in joint.items():
-            ways[name].add(score, [one[name] for one in own], [one[name] for one in alone])
-        few = [np.sort(rng.permutation(part)[: max(CLUSTERS, clustered * len(part) // len(data.rows))]) for part in parts]
-        rows = sketched(data, few, secrets)
-        ways["clusters"].add(
-            truth.clusters(together(sf.join, rows).cluster(CLUSTERS).centres),
-            [truth.clusters(plain_centres(plain[few[place]])) for place in chosen],
-            [truth.clusters(rows[place].cluster(CLUSTERS).centres) for place in chosen],
-        )
+        few = [np.sort(rng.permutation(part)[: max(CLUSTERS, round(share * len(part)))]) for part in parts]
+        largest = max(map(len, parts))
+        for name, scores in (
+            *by_moments(truth, parts, cutting[1], secrets),
+            by_sketches(truth, few, cutting[1], secrets),
+        ):
+            ways[name].add(*scores)
     setting.told(f"{cutting[0]} owners, {cutting[1]}")
     return largest, ways
 
@@ -312,18 +332,16 @@ def compared(setting: Setting, file: str, read: Callable[[Path], Pooled]) -> Ite
     data = (made_up() if path is None else read(path)).some(setting.often(*KEPT), setting.often(*TESTED), rng)
     clustered = setting.often(*CLUSTERED)
     truth = Truth.of(data, clustered)
-    cuts = [(1, "pooled"), *((owners, how) for owners in OWNERS for how in CUTS)]
+    cuts = [(1, "pooled"), (1, "pooled, records"), *((owners, how) for owners in OWNERS for how in CUTS)]
     cuts += [] if data.natural is None else [(data.natural, "by group")]
     found = {cutting: repeated(truth, cutting, setting) for cutting in cuts}
-    secrets, parts = setting.secrets("whole"), [np.arange(min(clustered, len(data.rows)))]
-    whole = truth.clusters(sketched(data, parts, secrets, WHOLE)[0].cluster(CLUSTERS).centres)
     yield (
         f"{len(data.rows):,} rows of {len(data.moments.schema.encoding.names)} encoded columns, {len(data.test):,} "
-        f"others to test on. Sketches are of {min(clustered, len(data.rows)):,} of the rows, in proportion. Pooled rows "
-        f"in a sketch that protects whole records at epsilon {WHOLE.epsilon:g} give clusters that reach {whole:.3f}."
+        f"others to test on. Sketches are of {min(clustered, len(data.rows)):,} of the rows, in proportion."
     )
     for name, (title, form) in STATISTICS.items():
-        lines = [[*cutting, largest, *ways[name].cells()] for cutting, (largest, ways) in found.items()]
+        shown = found if name == "clusters" else {c: one for c, one in found.items() if c[1] != "pooled, records"}
+        lines = [[*cutting, largest, *ways[name].cells()] for cutting, (largest, ways) in shown.items()]
         yield f"**{title}.**"
         yield Table(name, HEADER, lines, dict.fromkeys(HEADER[3:], form))
 
@@ -331,13 +349,14 @@ def compared(setting: Setting, file: str, read: Callable[[Path], Pooled]) -> Ite
 # ---- rows of each owner ----------------------------------------------------------------------------------------------
 
 
-def of_rows(truth: Truth, each: int, cutting: tuple[str, int], rng: Any, secrets: Iterator[Secret]) -> Floats:
+def of_rows(truth: Truth, each: int, cutting: tuple[int, str], rng: Any, secrets: Iterator[Secret]) -> Floats:
     """Errors of correlations if each owner has so many rows: together, one in its own rows, one released."""
-    data = truth.data
-    parts = [np.sort(rng.permutation(part)[:each]) for part in cut(data, cutting[1], cutting[0], rng)]
-    made, one = moments(data, parts, secrets), int(rng.integers(len(parts)))
+    data, how = truth.data, cutting[1]
+    parts = [np.sort(rng.permutation(part)[:each]) for part in cut(data, *cutting, rng)]
+    promised, recipe = promises(MOMENTS, len(parts), how), sf.Covariance(space=data.moments)
+    made, one = released(recipe, data.rows, parts, promised, secrets), int(rng.integers(len(parts)))
     own = correlations(encoded(data.moments, data.rows.iloc[parts[one]]))
-    every = together(sf.add, made).correlation().values, own, made[one].correlation().values
+    every = np.asarray(together(sf.add, made).correlation()), own, np.asarray(made[one].correlation())
     return np.array([truth.correlation(found) for found in every])
 
 
@@ -348,7 +367,8 @@ def by_rows(setting: Setting, file: str, read: Callable[[Path], Pooled]) -> Iter
     truth, lines = Truth.of(data, 1 + CLUSTERS), list[list[Cell]]()
     for how in ("even", "by group"):
         for each in FEW if setting.quick else EACH:
-            found = {m: [of_rows(truth, each, (how, m), rng, secrets) for _ in range(setting.often(*REPETITIONS))] for m in OWNERS}
+            times = range(setting.often(*OFTEN))
+            found = {m: [of_rows(truth, each, (m, how), rng, secrets) for _ in times] for m in OWNERS}
             alone = np.array([one for scores in found.values() for one in scores])
             cells = [Measured.of([one[0] for one in found[m]]) for m in OWNERS]
             lines.append([how, each, *cells, Measured.of(alone[:, 1]), Measured.of(alone[:, 2])])
@@ -397,15 +417,18 @@ PAPER = Paper(
         _experiment("sports-rows", "Rows of each owner: Sports", "dsa_sports.parquet", sports, by_rows),
     ),
     "A table is cut into owners, who release their own rows in one shared space: second moments at epsilon 1 and\n"
-    "delta 1e-6 for a whole record each, and sketches at epsilon 2 for each value. *Together* is the sum of all\n"
-    "moments (`sf.add`), or the clusters of all sketches (`sf.join`). Beside it is the largest owner alone, and the\n"
-    "mean of (up to five) owners alone: in their own rows, which they may look at without noise, and in their one release.\n"
-    "The first line is all rows with one owner: together, what a trusted party could release of pooled rows;\n"
-    "own rows, pooled rows without privacy. Cuts are at random into equal parts (even), at random with sizes as 1, 1/2,\n"
-    "1/3 and so on (uneven), or into equal parts in the order of a natural group (by group: wilderness areas and soils,\n"
-    "persons, occupations), so that owners differ. Correlations and components are judged against those of all rows;\n"
-    "an unknown correlation counts as 0. The classifier is least squares on the label, with a ridge by the public\n"
-    "size of the noise. Epsilon of the sketches, the ridge and the numbers of components and clusters were chosen on\n"
-    "Covertype and Sports (clusters only); nothing was chosen on Adult. In Sports a row is a moment of a person, so that\n"
-    "a row is protected and not the person.",
+    "delta 1e-6 for whole records, and sketches at epsilon 4 for each value. *Together* is the sum of all moments\n"
+    "(`sf.add`), or the clusters of all sketches (`sf.join`). Beside it stand the largest owner alone and the mean of\n"
+    "up to five owners alone: in their own rows, which they may look at without noise, and in their one release. The\n"
+    "first line has all rows with one owner: *together* is what a trusted party could release of pooled rows, *own\n"
+    "rows* is pooled rows without privacy.\n\n"
+    "Cuts are *even* (at random, equal sizes), *uneven* (at random, sizes as 1, 1/2, 1/3 and so on), *by group* (equal"
+    " sizes\nin the order of a natural group, so that owners differ: wilderness areas and soils, persons, occupations),\n"
+    "or even with *own epsilons* (1, 2 and 0.5 times the usual ones, in turn). Correlations and components are judged\n"
+    "against those of all rows; a correlation that a release calls unknown counts as 0. The classifier is least"
+    " squares\non the label, a column of the moments, with a ridge by the public size of the noise. For *pooled, records* the\n"
+    "sketch protects whole records at epsilon 4 instead.\n\n"
+    "What is protected by sketches was chosen on Covertype and Sports: at whole records clusters are of noise. The\n"
+    "ridge was chosen on Covertype. Nothing was chosen on Adult. In Sports a row is a moment of a person: rows are\n"
+    "protected there, not persons.",
 )
