@@ -578,8 +578,12 @@ def test_questions_without_an_answer_are_refused(ask, named):
 def test_a_regression_that_noise_has_made_singular_says_so_and_takes_a_ridge():
     every = releases(prepared_for("laplace", centred=True, neighbours="replace"), data(5), range(50), 100.0)
     release = next(r for r in every if np.linalg.eigvalsh(r.covariance().raw[:2, :2])[0] < 0)
-    with pytest.raises(ReleaseError, match="ridge"):
+    with pytest.raises(ReleaseError, match="a ridge well above") as told:
         release.regression("c2", ["c0", "c1"])
+    least = float(str(told.value).split("above ")[1].split(" (")[0])
+    with pytest.raises(ReleaseError, match="a ridge well above"):
+        release.regression("c2", ["c0", "c1"], ridge=0.9 * least)
+    assert np.isfinite(release.regression("c2", ["c0", "c1"], ridge=1.1 * least).coefficients.value).all()
     assert np.isfinite(release.regression("c2", ["c0", "c1"], ridge=1e6).coefficients.value).all()
 
 

@@ -194,9 +194,10 @@ class CovarianceRelease(NumbersRelease):
             raise ParameterError("features must be one or more distinct columns, without the target")
         solved = LeastSquares.of(self.view, (places, aim), float(ridge))
         if solved is None:
+            least = -float(np.linalg.eigvalsh(self.view.covariance()[np.ix_(places, places)])[0])
             raise ReleaseError(
-                "the noisy covariance of the features is singular: use fewer features, or a ridge > "
-                f"{ridge:g} (in squared weighted units)"
+                "the noisy covariance of the features is singular: use fewer features, or a ridge well above "
+                f"{max(least, 0.0):.2g} (in squared weighted units)"
             )
         weights = self.schema.encoding.weights
         intercept = None
