@@ -576,7 +576,6 @@ def test_a_stream_is_started_appended_to_published_and_extended(visit, folder, s
     page.wait_for_selector('#job[data-state="done"]')
     visit.go("streams")
     page.get_by_text("2 of 730").wait_for()
-    visit.picture("streams")
     page.get_by_role("link", name="people.stream").click()
     page.get_by_role("button", name="Publish").click()
     page.wait_for_selector('#job[data-state="done"]')
@@ -596,7 +595,8 @@ def test_a_space_is_made_and_two_owners_are_compared(visit, folder):
     page.get_by_role("button", name="Make the space").click()
     page.get_by_text("cohort.space is made").wait_for()
     page.get_by_role("link", name="Release in cohort.space").click()
-    assert page.get_by_label("Shared space").input_value() == "cohort.space"
+    page.wait_for_url("**/release?*")
+    assert ready(page, page.get_by_label("Shared space")).input_value() == "cohort.space"
     assert not page.get_by_label("Numbers per record").is_visible()  # the space says it
     page.get_by_label("Shared space").select_option("")
     assert page.get_by_label("Numbers per record").is_visible()
@@ -607,6 +607,9 @@ def test_a_space_is_made_and_two_owners_are_compared(visit, folder):
     page.get_by_role("button", name="Ask those chosen together").click()
     page.locator("#nearest").get_by_role("button", name="Ask").click()
     page.get_by_text("The 10 records of south that look nearest to record 0 of north").wait_for()
+    page.wait_for_load_state("networkidle")
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_timeout(300)
     visit.picture("together")
 
 
