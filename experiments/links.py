@@ -81,7 +81,9 @@ def mistyped(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         wrong = rng.random(len(cells)) < MISTYPED
         if cells.dtype.kind in "if":
             low, high = cells.min(), cells.max()
-            off = np.maximum(np.rint(rng.exponential(0.05 * (high - low), len(cells))), 1) * rng.choice([-1, 1], len(cells))
+            off = np.maximum(np.rint(rng.exponential(0.05 * (high - low), len(cells))), 1) * rng.choice(
+                [-1, 1], len(cells)
+            )
             cells[wrong] = np.clip(cells + off, low, high).astype(cells.dtype)[wrong]
         else:
             cells[wrong] = cells[rng.integers(0, len(cells), int(wrong.sum()))]
@@ -182,8 +184,8 @@ def compared(setting: Setting, file: str, read: Callable[[Path], Source], more: 
     number, right = nearest(source, source.cut(few, setting.rng(f"cut 0 {few}")))
     columns = sum(1 if not isinstance(c, Category) else c.width for c in source.schema.data_columns)
     yield (
-        f"{len(source.schema.data_columns)} columns, {columns} encoded. Mutual nearest neighbours of the unprotected rows, "
-        f"{few:,} each: {number:,} links, of which {1 - right / max(number, 1):.3f} are false, recall "
+        f"{len(source.schema.data_columns)} columns, {columns} encoded. Mutual nearest neighbours of the unprotected "
+        f"rows, {few:,} each: {number:,} links, of which {1 - right / max(number, 1):.3f} are false, recall "
         f"{right / int(OVERLAP * few):.3f}. By chance, a link is right with probability {OVERLAP / few:.5f}."
     )
     formats = {name: ".3f" for name in HEADER if name.strip() in ("estimated false", "false", "recall")}
@@ -204,12 +206,14 @@ PAPER = Paper(
         _experiment("covertype", "Covertype", "covertype.parquet", covertype),
         _experiment("msnbc", "MSNBC visitors", "msnbc_counts.parquet", partial(flags, similar.msnbc)),
     ),
-    "A table is cut in two parts of as many records with an overlap of 30%. In the second, 3% of the cells are mistyped:\n"
-    "numbers are off by about a twentieth of their range, others are replaced by those of other records. Protected is\n"
-    "each value by Laplace noise, as columns or under a sparse projection, or a record that moves by 1/2 in Euclidean\n"
-    "length, by normal noise. `sf.link` declares the most links of which it estimates at most 5%, or 20%, to be false.\n"
-    "The table has what it estimated, and the truth; three cuts are pooled, but for large tables. Epsilon `none` has so\n"
-    "little noise (1000 for each value) that it is linkage of plain rows by the same method. Adult and MS-Web were looked at\n"
-    "while it was made, the others were not. Where links are few, the share of false ones is known badly. `other people`:\n"
-    "the second owner's own records all have one value of a column (men, or the commonest sex), which decoys do not know.",
+    "A table is cut in two parts of as many records with an overlap of 30%. In the second, 3% of the cells are\n"
+    "mistyped: numbers are off by about a twentieth of their range, others are replaced by those of other records.\n"
+    "Protected is each value by Laplace noise, as columns or under a sparse projection, or a record that moves by 1/2\n"
+    "in Euclidean length, by normal noise. `sf.link` declares the most links of which it estimates at most 5%, or\n"
+    "20%, to be false. The table has what it estimated, and the truth; three cuts are pooled, but for large tables.\n"
+    "Epsilon `none` has so little noise (1000 for each value) that it is linkage of plain rows by the same method.\n"
+    "Adult and MS-Web were looked at while it was made, the others were not. Where links are few, the share of false\n"
+    "ones is known badly: of tables with nothing to link, up to one in five has a few links at 20%. `other people`:\n"
+    "the second owner's own records all have the commonest value of the column for sex, which decoys do not know; the\n"
+    "share of false links was then estimated too high, so on the safe side.",
 )

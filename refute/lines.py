@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.random import Generator
 
-from refute import aggregates, graphs, questions, released, schemas
+from refute import aggregates, graphs, growing, questions, released, schemas
 from refute.luck import chance, pick
 from refute.pairs import Neighbourhood
 from refute.released import Released, contest, family_of, public_seed
@@ -243,4 +243,7 @@ _OTHERS: dict[str, Drawn] = {
     "Median": questions.median,
     "Median, as printed": questions.median_as_printed,
     "MWEM": questions.mwem,
+    "Stream, covariance": growing.covariance,
+    "Stream, histogram": growing.histogram,
+    "Stream, synthetic": growing.synthetic,
 }

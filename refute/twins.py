@@ -35,6 +35,7 @@ from sfumato.numerics.lattice import InputGrid, doubles
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.projection.lattice_projection import LatticeProjection
 from sfumato.projection.unit_ball import Frame
+from sfumato.streams.factorisation import SquareRoot, Tree
 from sfumato.tables import cells, lists
 from sfumato.tables.schema import Schema
 
@@ -279,6 +280,12 @@ def _by_type() -> Context:
     return mock.patch.dict(cells._FROM_NUMBERS, {"category": read})
 
 
+def _one_measurement(method: Any) -> Callable[[], Context]:
+    """A record that is taken to enter the measurement of its own period, and no other."""
+    return lambda: _replaced(method, "squared_norm", lambda self, _horizon: self.whole**2)
+
+
+_STREAMS = ("Stream, histogram", "Stream, covariance", "Stream, synthetic")
 _PAIRS = ("GraphSketch", "EdgeNoise, laplace", "EdgeNoise, gaussian", "EdgeResponse")
 _BOTH = ("laplace", "gaussian")
 
@@ -350,5 +357,9 @@ TWINS = (
         lambda: _replaced(Totalled, "moves", _width_alone),
     ),
     Twin("number of records forgotten", _OF_ONE, lambda: _replaced(Moments, "moves", _without_number)),
+    Twin("noise halved", _STREAMS, _noise_halved),
+    Twin("group forgotten", _STREAMS, _prepared_for(_alone)),
+    Twin("one measurement counted, square root", _STREAMS, _one_measurement(SquareRoot)),
+    Twin("one measurement counted, tree", _STREAMS, _one_measurement(Tree)),
     Twin("a column's type decides", ("reading a table",), _by_type),
 )

@@ -51,6 +51,7 @@ _PUBLIC = {
     "compare_privately": "comparing.private_quality",
     "join": "owners.joined",
     "learn_schema": "pipeline.learn_schema",
+    "link": "owners.links",
     "load": "releases.release",
     "plan": "planning.plans",
     "plan_scales": "planning.scales",

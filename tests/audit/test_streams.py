@@ -29,7 +29,7 @@ from sfumato.pipeline import stream as pipeline
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.streams import running
-from sfumato.streams.description import Description
+from sfumato.streams.description import StreamDescription
 from sfumato.streams.factorisation import Node, SquareRoot, Tree
 from sfumato.streams.measuring import Measuring
 from sfumato.tables.columns import Category, Flag, Real
@@ -44,7 +44,7 @@ FOREVER = 1e9
 
 def described(recipe, schema, horizon=5, method="square-root", **promise):
     guarantee = Guarantee(**({"epsilon": 1.0, "delta": 0.01, "unit": "record"} | promise))
-    return Description.new(recipe, schema, guarantee, horizon, method)
+    return StreamDescription.new(recipe, schema, guarantee, horizon, method)
 
 
 def found(about, samples=20_000, confidence=RARE, **more):

@@ -179,7 +179,7 @@ def tables(name, promise, count=12):
     """Pairs of encoded tables of a few rows that differ in one unit."""
     rng, schema = np.random.default_rng(9), EVERY[name]
     kind = {"attribute": "attribute", "ball": "l2"}.get(promise, "box")
-    one, two = promises(name, kind, 0.4)[1]
+    one, two = (promises(name, kind, 0.4) if kind == "l2" else promises(name, kind))[1]
     for _ in range(count):
         unit = rng.integers(one.shape[1], size=2 if promise == "two rows" else 1)
         others = one[:, rng.integers(one.shape[1], size=2)]

@@ -341,3 +341,13 @@ def test_the_manifest_states_what_somebody_loses_who_is_with_all(owners, joined,
     both = sf.join([made(FLAGS, terms, space, seed=i) for i, terms in enumerate(low)], allow_unprotected=True)
     assert both.several["delta"] == 2e-6
     assert 1.0 < both.several["epsilon"] < 1.5
+
+
+def test_a_notebook_shows_owners_and_what_somebody_loses():
+    space = sf.Space(FLAGS, "gaussian", 8, seed=5)
+    terms = [(1.0, 1e-6, "gaussian"), (0.5, 1e-6, "gaussian")]
+    both = {f"<{i}>": made(FLAGS, one, space, seed=i) for i, one in enumerate(terms)}
+    shown = sf.join(both, allow_unprotected=True)._repr_html_()
+    assert "&lt;0&gt;: 30 records, epsilon 1" in shown
+    assert "Somebody who is with all of them" in shown
+    assert "<0>" not in shown

@@ -120,6 +120,15 @@ def test_classes_are_planned_by_their_counts():
     assert "length 1" in alone.unit
 
 
+def test_counts_are_planned_by_their_largest_table():
+    plan = planned(52, mechanism=sf.Histogram((("c",), ("b", "c")), bins={"b": 4}), rows=1000)
+    assert "cell of average size" in plan.verdict
+    prepared = plan.mechanism.prepare(SCHEMA, GUARANTEE)
+    assert plan.error == pytest.approx(plan.best.last * max(prepared.cells.sizes) / 52_000)
+    scale = prepared.scale(calibrate(prepared, GUARANTEE).level)
+    assert plan.option("end").last == pytest.approx(scale, rel=1e-6)
+
+
 def test_what_cannot_be_planned_is_refused():
     with pytest.raises(ParameterError, match="delta"):
         planned(guarantee=sf.Guarantee(epsilon=1.0, unit="record"))
@@ -144,8 +153,10 @@ def test_the_command_tells_the_plan(stated, capsys):
     assert capsys.readouterr().out.strip() == planned(365, rows=500).describe()
     assert main([*stated, "--unit=record", "--horizon=365", "--rows=500", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == planned(365, rows=500).to_dict()
-    assert main([*stated, "--unit=record", "--horizon=9", "--statistic=classes", "--label=c"]) == 0
+    assert main([*stated, "--unit=record", "--horizon=9", "--statistic=synthetic", "--label=c"]) == 0
     assert "records in a class" in capsys.readouterr().out
+    assert main([*stated, "--unit=record", "--horizon=9", "--statistic=histogram", "--of=a", "--of=b,c"]) == 0
+    assert "records in a cell" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -154,7 +165,7 @@ def test_the_command_tells_the_plan(stated, capsys):
         ([], "--horizon"),
         (["--horizon=9", "--distance=2"], "--distance"),
         (["--horizon=9", "--of=a"], "--statistic histogram"),
-        (["--horizon=9", "--label=c"], "--statistic classes"),
+        (["--horizon=9", "--label=c"], "--statistic synthetic"),
         (["--horizon=9", "--purpose=covariance"], "--horizon is for --purpose stream"),
         (["--horizon=9", "--of=a", "--purpose=table"], "--horizon and --of are for"),
     ],

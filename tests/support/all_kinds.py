@@ -1,5 +1,6 @@
 """Schemas that mix every kind of column, cells at the corners of each kind and far beyond, and neighbouring rows."""
 
+import functools
 import itertools
 import math
 from datetime import date, datetime
@@ -60,6 +61,7 @@ _TEXTS = (None, b"", b"unlisted", b"\xff\xfe", b"7.0", b"NaN", b"2020-02-31", b"
 _WILD = [[b"a", b"a", b"a"], [b"\xff", None, b"zz"], [None], [b"7", b"8", b"9"]]
 
 
+@functools.cache
 def corners(column):
     """Cells of a column: the ends of its domain, missing ones, ones that it cannot have."""
     if isinstance(column, Real | Integer):

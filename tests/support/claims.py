@@ -355,8 +355,12 @@ def _spaced(line: str) -> str:
 @cache
 def spans(quote: str, text: str) -> list[tuple[int, int]]:
     """Where words stand in a text, however its lines are broken."""
-    pattern = r"\s+".join(re.escape(word) for word in quote.split())
-    return [found.span() for found in re.finditer(pattern, text)] if pattern else []
+    return [found.span() for found in _anywhere(quote).finditer(text)] if quote.split() else []
+
+
+@cache
+def _anywhere(quote: str) -> re.Pattern[str]:
+    return re.compile(r"\s+".join(re.escape(word) for word in quote.split()))
 
 
 # ---- commands, tests and constants exist -----------------------------------------------------------------------------

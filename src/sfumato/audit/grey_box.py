@@ -67,7 +67,7 @@ class GreyBox:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """Everything that a run lets one see in a grey-box audit."""
 
     files: dict[str, bytes]
@@ -113,7 +113,7 @@ def greybox(first: Any, second: Any, *, schema: Schema | None, mechanism: Recipe
     return GreyBox(shares, tuple(dict.fromkeys(faults)))
 
 
-def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> Seen:
+def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> Observed:
     """Grey-box audit: release to a folder, the same for both runs, and collect all that can be seen of a run."""
     recipe, schema, promise = Ready(prepared), prepared.schema, prepared.guarantee
 
@@ -124,7 +124,7 @@ def _observed(prepared: Prepared, data: Any, folder: Path, secret: Secret) -> Se
     said, progress, error = watched(run)
     files = {p.name: p.read_bytes() for p in sorted(folder.iterdir())} if folder.is_dir() else {}
     shutil.rmtree(folder, ignore_errors=True)
-    return Seen(files, said, () if schema is None else progress, error)
+    return Observed(files, said, () if schema is None else progress, error)
 
 
 def watched(run: Callable[[Callable[[int], None]], None]) -> tuple[str, tuple[int, ...], str]:
@@ -140,14 +140,14 @@ def watched(run: Callable[[Callable[[int], None]], None]) -> tuple[str, tuple[in
     return said, tuple(progress), error
 
 
-def _manifests(one: Seen, two: Seen) -> list[str]:
+def _manifests(one: Observed, two: Observed) -> list[str]:
     """Grey-box audit: fields of the manifest that differ between two runs, but for digests of the numbers."""
     read = [json.loads(seen.files.get("manifest.json", b"{}")) for seen in (one, two)]
     names = [n for n in read[0].keys() | read[1].keys() if n not in ("files", "digest")]
     return [f"the manifest's {n!r} depends on the data" for n in sorted(names) if read[0].get(n) != read[1].get(n)]
 
 
-def differences(one: Seen, two: Seen, apart: tuple[str, ...] = ()) -> list[str]:
+def differences(one: Observed, two: Observed, apart: tuple[str, ...] = ()) -> list[str]:
     """Grey-box audit: what differs between two runs, in words that show no value."""
     faults = [
         f"{what} depends on the data"

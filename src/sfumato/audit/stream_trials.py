@@ -19,7 +19,7 @@ from sfumato.audit import classifier, recorder
 from sfumato.audit.block_rows import Copies
 from sfumato.audit.claimed_moves import SLACK, moves
 from sfumato.audit.examine import Effort, Finding, examine
-from sfumato.audit.grey_box import GreyBox, Seen, differences, watched
+from sfumato.audit.grey_box import GreyBox, Observed, differences, watched
 from sfumato.audit.recorder import Tape
 from sfumato.audit.trials import Trial, log_ratio
 from sfumato.audit.worst_pairs import Pair, unit_pairs
@@ -35,7 +35,7 @@ from sfumato.pipeline.stream import Stream
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.streams import running
-from sfumato.streams.description import Description as StreamDescription
+from sfumato.streams.description import StreamDescription
 from sfumato.streams.factorisation import Node
 from sfumato.streams.measuring import Measuring
 from sfumato.streams.statistic import StreamStatistic
@@ -234,7 +234,7 @@ def greybox_stream(first: Sequence[Any], second: Sequence[Any], about: StreamDes
     return GreyBox(shares, tuple(dict.fromkeys(faults)))
 
 
-def _run(about: StreamDescription, tables: Sequence[Any], secret: Secret) -> Seen:
+def _run(about: StreamDescription, tables: Sequence[Any], secret: Secret) -> Observed:
     """All that can be seen of a stream whose periods are appended and published one by one."""
     with tempfile.TemporaryDirectory() as place:
         made, files = Stream(Path(place) / "audited.stream"), dict[str, bytes]()
@@ -250,7 +250,7 @@ def _run(about: StreamDescription, tables: Sequence[Any], secret: Secret) -> See
 
         said, progress, error = watched(run)
         counted = progress if about.measuring.guarantee.neighbours == "replace" else ()
-        return Seen(files, said.replace(place, ""), counted, error.replace(place, ""))
+        return Observed(files, said.replace(place, ""), counted, error.replace(place, ""))
 
 
 # ---- the suite -------------------------------------------------------------------------------------------------------

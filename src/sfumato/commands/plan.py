@@ -67,8 +67,8 @@ def _add_stream(parser: Any) -> None:
     parser.add_argument("--horizon", type=int, metavar="N", help="Number of periods (purpose stream).")
     parser.add_argument(
         "--statistic",
-        choices=("covariance", "histogram", "classes"),
-        help="What is summed up (purpose stream; default covariance). For classes, --label names them.",
+        choices=("covariance", "histogram", "synthetic"),
+        help="What is summed up (purpose stream; default covariance).",
     )
     parser.add_argument(
         "--of",
@@ -181,17 +181,18 @@ def _stream(options: Any) -> None:
 def _summed(options: Any) -> "Recipe":
     """What a stream sums up."""
     if options.statistic == "histogram":
+        from sfumato.commands.kinds.sums import columns_of
         from sfumato.mechanisms.histogram import Histogram
 
-        return Histogram(None if options.of is None else tuple(tuple(of.split(",")) for of in options.of))
+        return Histogram(None if options.of is None else tuple(columns_of(text) for text in options.of))
     if options.of is not None:
         raise ParameterError("--of names the tables of --statistic histogram")
-    if options.statistic == "classes":
+    if options.statistic == "synthetic":
         from sfumato.mechanisms.synthetic.recipe import Synthetic
 
-        return Synthetic(label=options.label, centring="public", expected_rows=options.rows)
+        return Synthetic(label=options.label, centring="public")
     if options.label is not None:
-        raise ParameterError("--label names the classes of --statistic classes")
+        raise ParameterError("--label names the classes of --statistic synthetic")
     from sfumato.mechanisms.covariance import Covariance
 
     return Covariance()

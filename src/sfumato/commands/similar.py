@@ -5,7 +5,7 @@ from typing import Any
 from sfumato import untrusted
 from sfumato.commands.console.estimates import LISTED, hidden, method_of, print_bar
 from sfumato.commands.console.options import add_folder, add_level, command, finite, tell
-from sfumato.commands.console.records import Asked, add_record, add_releases
+from sfumato.commands.console.records import AskedRecords, add_record, add_releases
 
 _PAIRS = {  # questions about two records: the method, what is printed, and what it is, for help
     "distance": ("distance", "Squared distance", "squared distance between two records"),
@@ -89,7 +89,7 @@ def _add_posterior(parser: Any) -> None:
 def _pair(options: Any) -> None:
     """One estimate about two records."""
     method, title, _ = _PAIRS[options.question]
-    asked = Asked(options, method)
+    asked = AskedRecords(options, method)
     found = asked.ask(asked.place(options.first), asked.place(options.second))
     if method != "distance":  # which is of two records; others are of any number of pairs
         from sfumato.owners.pairs import single
@@ -99,7 +99,7 @@ def _pair(options: Any) -> None:
 
 
 def _nearest(options: Any) -> None:
-    asked = Asked(options, "nearest")
+    asked = AskedRecords(options, "nearest")
     found = _found_nearest(options, asked)
     squared, names = found.distances, asked.names(found.indices)
     numbers = [part.tolist() for part in (squared.value, *squared.interval(options.level))]
@@ -124,7 +124,7 @@ def _nearest(options: Any) -> None:
     tell(options, {"nearest": facts} | said, "\n".join(lines))
 
 
-def _found_nearest(options: Any, asked: Asked) -> Any:
+def _found_nearest(options: Any, asked: AskedRecords) -> Any:
     """The nearest records, under the prior that was asked for; only sketches have one, each by itself."""
     from sfumato.errors import ParameterError, ReleaseError
     from sfumato.releases.sketch import SketchRelease
@@ -185,7 +185,7 @@ def _expectation(expected: dict[str, float], k: int) -> str:
 
 
 def _cluster(options: Any) -> None:
-    asked = Asked(options, "cluster")
+    asked = AskedRecords(options, "cluster")
     ask = asked.ask
     if asked.joined is not None:
         _check_no_prior(options)

@@ -1,8 +1,15 @@
 """What a manifest says of several owners whose releases were added up: checked, and in words for people."""
 
 from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.spaces import space_agrees
+from sfumato.tables.schema import Schema
 
 BY_COLUMNS = ("sketch",)  # kinds whose sums are of different columns of the same records
+
+
+def several_agree(manifest: Manifest, schema: Schema | None) -> bool:
+    """Check of a manifest that is about several owners: of a shared space, and of what was added up."""
+    return space_agrees(manifest, schema) and owners_agree(manifest)
 
 
 def owners_agree(manifest: Manifest) -> bool:

@@ -43,8 +43,7 @@ from sfumato.fileformat.manifest import (
     Manifest,
     part_name,
 )
-from sfumato.fileformat.owners import owners_agree
-from sfumato.fileformat.spaces import space_agrees
+from sfumato.fileformat.owners import several_agree
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.tables.schema import Schema
 
@@ -156,7 +155,7 @@ def _check_sense(manifest: Manifest, path: Path) -> None:
         schema = None if kind.graph else Schema.from_dict(manifest["schema"])
         sound = type(manifest.get("rows", 1)) is int and _files_fit(manifest) and kind.agrees(manifest, schema)
         sound = sound and (not kind.graph or manifest["guarantee"]["unit"] == "edge") and _period_fits(manifest)
-        sound = sound and space_agrees(manifest, schema) and owners_agree(manifest)
+        sound = sound and several_agree(manifest, schema)
     except (SfumatoError, TypeError, ValueError, OverflowError):
         sound = False
     if not sound:

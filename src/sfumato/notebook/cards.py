@@ -148,7 +148,7 @@ def _below(estimate: Estimate, ends: list[Any]) -> Iterator[Markup]:
 _CARDS: dict[str, Callable[[Any], Markup]] = {
     "Schema": schema_card,
     "Space": space_card,
-    "Joined": joined_card,
+    "JoinedSketches": joined_card,
     "Plan": plan_card,
     "StreamPlan": plan_card,
     "TablePlan": table_plan_card,

@@ -26,7 +26,7 @@ from sfumato.numerics.types import Floats, Integers
 
 Blocks: TypeAlias = Iterable[tuple[int, int, Floats]]  # owner, position of the first row, rows
 _ROUNDS = 50  # passes, at most
-_STILL, _GAIN = 1e-3, 1e-5  # at the end, of rows that may change their label still, or of what a pass gains
+_STILL, _GAIN = 1e-3, 1e-4  # shares at the end: of rows that change their label still, or of what a pass gains
 _SAMPLE = 1 << 14  # rows among which starting centres are sought
 _DISTANCES = 1 << 19  # of rows to centres at a time
 
@@ -53,11 +53,12 @@ def cluster(rows: OwnedRows, clusters: int, rng: np.random.Generator) -> Cluster
     spread = found.spread(rows, np.ones(len(rows.counts)))
     for _ in range(_ROUNDS):
         spread = found.spread(rows, 1 / (spread + rows.variances))
-        centres = found.centres(1 / (spread + rows.variances), centres)
-        before, found = found, _Pass.of(rows, centres, labels)
-        if found.changed <= _STILL * rows.total or abs(found.sum - before.sum) <= _GAIN * before.sum:
+        weights = 1 / (spread + rows.variances)
+        centres, before = found.centres(weights, centres), float(weights @ found.within)
+        found = _Pass.of(rows, centres, labels)
+        if found.changed <= _STILL * rows.total or before - float(weights @ found.within) <= _GAIN * before:
             break
-    return Clusters(labels, centres, found.sum)
+    return Clusters(labels, centres, float(found.within.sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,6 @@ class _Pass:
                 score = float(squared[farthest]) / rows.variances[owner]
                 worst = (score, np.array(some[farthest], np.float64)) if score > worst[0] else worst
         return cls(sizes, sums, within, changed, worst[1])
-
-    @property
-    def sum(self) -> float:
-        """The squared distances of all rows to their clusters' centres."""
-        return float(self.within.sum())
 
     def spread(self, rows: OwnedRows, weights: Floats) -> float:
         """How far records spread about their centres without noise, as a variance of each entry."""

@@ -1,7 +1,7 @@
 """Sketches of several owners in one shared space, joined: one release in which rows know their owner.
 
 Rows of two owners have noises of different laws, and every estimate and interval knows both (``pairs``). Nothing here
-costs privacy. Somebody who is with several owners loses what their releases cost together (``Joined.several``).
+costs privacy. Somebody who is with several owners loses what their releases cost together (``JoinedSketches.several``).
 """
 
 import string
@@ -33,12 +33,12 @@ from sfumato.releases.release import Index, Nearest, positions
 from sfumato.tables.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.owners.several import SeveralFacts
+    from sfumato.fileformat.manifest import SeveralFacts
 
 _SHOWN = 12  # owners that are named in a text
 
 
-def join(releases: Sequence[Any] | Mapping[str, Any], *, allow_unprotected: bool = False) -> "Joined":
+def join(releases: Sequence[Any] | Mapping[str, Any], *, allow_unprotected: bool = False) -> "JoinedSketches":
     """Join sketches of several owners in one shared space, so that rows can be compared across owners.
 
     releases : sketches, or the paths of their folders, which are read when they are needed, some rows at a time. Owners
@@ -56,7 +56,7 @@ def join(releases: Sequence[Any] | Mapping[str, Any], *, allow_unprotected: bool
     names = _names(list(releases) if isinstance(releases, Mapping) else None, given)
     _check_same_space(names, held)
     _check_distinct(names, held)
-    return Joined(names, held)
+    return JoinedSketches(names, held)
 
 
 def _names(stated: list[Any] | None, given: list[Any]) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def _check_distinct(names: Sequence[str], held: Sequence[OwnerRows]) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Joined(InNotebooks):
+class JoinedSketches(InNotebooks):
     """Sketches of several owners, joined: positions run through all owners, in the order of ``owners``.
 
     Every estimate knows the noise of each of its rows; within one owner it is that of the owner's own release.

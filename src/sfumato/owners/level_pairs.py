@@ -8,7 +8,9 @@ each owner is taken as it is. Post-processing of releases.
 Reference: Fellegi and Sunter 1969.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
@@ -56,15 +58,15 @@ class LevelPairs:
     def features(self) -> tuple[Floats, Floats]:
         """Of rows and others: products stand for a bound on the log likelihood ratio, which is sharp without noise."""
         chances = self.products.shares @ self.products.chances
-        weights = np.log1p((1 - _PROXY) / (_PROXY * chances)).astype(np.float32)
+        weights: Any = np.log1p((1 - _PROXY) / (_PROXY * chances)).astype(np.float32)
         return self._believed(self.rows) * weights, self._believed(self.others)
 
     def _believed(self, likelihoods: Floats) -> Floats:
-        found = np.empty(likelihoods.shape, np.float32)
+        found: Any = np.empty(likelihoods.shape, np.float32)
         for at in blocks(len(likelihoods), _BLOCK):
             here = likelihoods[at].astype(np.float64)
             found[at] = self.products.posterior(here, self.products.responsibilities(here))
-        return found
+        return np.asarray(found)
 
     def log_ratios(self, rows: Integers, others: Integers) -> Floats:
         """How much likelier pairs are as one person than as two, in logarithms, in step."""
@@ -80,11 +82,10 @@ class LevelPairs:
                 found += np.log(product)
                 product[...] = 1.0
         found += np.log(product)
-        return np.asarray(
-            scipy.special.logsumexp(found, axis=1) - self.densities[0][rows] - self.densities[1][others]
-        )
+        return np.asarray(scipy.special.logsumexp(found, axis=1) - self.densities[0][rows] - self.densities[1][others])
 
-    def _factors(self, rows: Integers, others: Integers):  # type: ignore[no-untyped-def]
+    def _factors(self, rows: Integers, others: Integers) -> Iterator[tuple[Floats, Floats]]:
+        """For each column its factor without and with a typing error: (pairs, components) each."""
         one, two = self.rows[rows].astype(np.float64), self.others[others].astype(np.float64)
         for place, group in enumerate(self.products.levels.groups):
             chances, z, w = self.products.chances[:, group].T, one[:, group], two[:, group]

@@ -16,14 +16,17 @@ import pyarrow as pa
 
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
+from sfumato.fileformat.manifest import SeveralFacts
+from sfumato.fileformat.spaces import space_in
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats, Integers
 from sfumato.owners import candidate_pairs, decoys
 from sfumato.owners.decoys import Competition
 from sfumato.owners.gaussian_pairs import GaussianPairs
 from sfumato.owners.level_pairs import LevelPairs
-from sfumato.owners.several import SeveralFacts, several
+from sfumato.owners.several import several
 from sfumato.posterior.levels import Levels
+from sfumato.projection.space import told
 from sfumato.releases.sketch import SketchRelease
 
 _FEWEST = 100  # records of each owner at least
@@ -53,7 +56,7 @@ class Links:
     pairs            : positions in the first and in the second release.
     probability      : that each is right, by how many decoys have such a score.
     rates            : the estimated share of false links among each and all surer ones.
-    expected_matches : how many of all records are believed to be with both owners; a lower bound where noise hides some.
+    expected_matches : how many records are believed to be with both owners; too few where noise hides some.
     several          : what somebody loses who is with both owners: epsilon and delta of both releases together.
 
     Error: shares of false links are estimated by decoys, the first owner's own records. They are right in expectation
@@ -83,9 +86,7 @@ class Links:
         """The most links of which at most this share is estimated to be false."""
         check.between(0, 1, fdr=fdr)
         count = int(np.sum(self.rates <= fdr))
-        return replace(
-            self, pairs=self.pairs[:count], probability=self.probability[:count], rates=self.rates[:count]
-        )
+        return replace(self, pairs=self.pairs[:count], probability=self.probability[:count], rates=self.rates[:count])
 
     @property
     def privacy(self) -> str:
@@ -99,9 +100,7 @@ class Links:
     def table(self) -> pa.Table:
         """The links as an Arrow table: first, second, probability, false_rate."""
         first, second = self.pairs.T
-        return pa.table(
-            {"first": first, "second": second, "probability": self.probability, "false_rate": self.rates}
-        )
+        return pa.table({"first": first, "second": second, "probability": self.probability, "false_rate": self.rates})
 
 
 def link(a: Any, b: Any) -> Links:
@@ -118,7 +117,9 @@ def link(a: Any, b: Any) -> Links:
         found, overlap = _linked(a, b)
         pairs = np.column_stack([found.rows, found.others])
     real = ~found.decoys
-    return Links(pairs[real], found.probabilities()[real], found.false_rates()[real], overlap, several([a.manifest, b.manifest]))
+    return Links(
+        pairs[real], found.probabilities()[real], found.false_rates()[real], overlap, several([a.manifest, b.manifest])
+    )
 
 
 def _linked(a: SketchRelease, b: SketchRelease) -> tuple[Competition, float]:
@@ -185,22 +186,27 @@ def _check_pair(a: Any, b: Any) -> None:
             raise ReleaseError(
                 f"links need {_FEWEST} records of each owner to learn from, and {name} has {release.rows}"
             )
-    if a is b or a.columns.shape == b.columns.shape and np.array_equal(a.columns, b.columns):
+    if a is b or np.array_equal(a.columns, b.columns):
         raise ParameterError("a and b are the same release: every record would be linked to itself")
-    differing = _differences(a, b)
-    if differing:
+    if differing := _differences(a, b):
         raise ReleaseError(
-            f"a and b are not in one space: they differ in {differing}. Owners agree on a space before they publish"
+            f"a and b are not in the same space: they differ in {differing}. Owners agree on one before they publish"
         )
 
 
 def _differences(a: SketchRelease, b: SketchRelease) -> str:
     """What differs between the spaces of two sketches, in words."""
+    ours, theirs = (space_in(release.manifest) for release in (a, b))
+    if ours is not None and theirs is not None:
+        held = [release.manifest["space"].get("columns") for release in (a, b)]
+        if ours.digest == theirs.digest:
+            return "the columns that they hold" * (held[0] != held[1])
+        return told(ours.differences(theirs))
     found = ["the schema"] * (a.manifest["schema"] != b.manifest["schema"])
     one, two = a.manifest["projection"], b.manifest["projection"]
     words = {"family": "the family of projections", "dim_in": "encoded columns", "dim_out": "the dimension"}
     words |= {"sparsity": "the sparsity", "seed": "the seed of the projection"}
-    if one["family"] == two["family"] == "identity":
+    if one["family"] == "identity":
         del words["seed"]
     found += [word for key, word in words.items() if one.get(key) != two.get(key)]
     if not found and one["family"] == "principal":

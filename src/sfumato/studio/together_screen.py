@@ -17,7 +17,7 @@ from sfumato import untrusted
 from sfumato.errors import ParameterError, ReleaseError, SfumatoError
 from sfumato.intervals.estimate import HIDDEN
 from sfumato.owners import sums
-from sfumato.owners.joined import Joined, join
+from sfumato.owners.joined import JoinedSketches, join
 from sfumato.owners.links import link
 from sfumato.releases.release import AnyRelease, load
 from sfumato.releases.sketch import SketchRelease
@@ -92,7 +92,7 @@ def together(studio: Studio, request: Request) -> Response:
     except SfumatoError as error:
         return page(studio, "together.html", 400, here="explore", names=names, refused=said(error))
     asked = fields.get("question")
-    questions = _of_joined(taken) if isinstance(taken, Joined) else explore_screen.questions_of(taken)
+    questions = _of_joined(taken) if isinstance(taken, JoinedSketches) else explore_screen.questions_of(taken)
     with studio.plans.mine():
         answer = None if asked is None else _answer(questions, taken, asked, fields)
     shown = {
@@ -102,7 +102,7 @@ def together(studio: Studio, request: Request) -> Response:
         "owners": [_owner(name, one) for name, one in found.items()],
         "several": taken.manifest["several"],
         "questions": [question.plain() for question in questions],
-        "summed": not isinstance(taken, Joined),
+        "summed": not isinstance(taken, JoinedSketches),
         "free": _free_name(studio),
         "action": "/together",
         "hidden": names,
@@ -117,7 +117,7 @@ def keep(studio: Studio, request: Request, form: Form) -> Response:
     del request
     path = studio.folder.new_release(form.get("release", "").strip())
     taken = _taken(_loaded(studio, form.get("names", "").split("/")))
-    if isinstance(taken, Joined):
+    if isinstance(taken, JoinedSketches):
         raise ParameterError("sums are kept, and what is compared row by row is not: choose covariances or histograms")
     taken.save(path)
     return RedirectResponse(f"/release/made/{quote(path.name, safe='')}", 303)
@@ -158,7 +158,7 @@ def _taken(found: dict[str, AnyRelease]) -> Any:
 
 
 def _told(taken: Any) -> str:
-    if isinstance(taken, Joined):
+    if isinstance(taken, JoinedSketches):
         facts = taken.manifest["space"]
         return (
             f"{len(taken.owners)} owners with {taken.rows:,} records in the shared space {facts['digest'][:_DIGEST]}, "
@@ -192,7 +192,7 @@ def _answer(questions: Sequence[Question], taken: Any, asked: str, fields: dict[
 # ---- rows of several owners ------------------------------------------------------------------------------------------
 
 
-def _of_joined(joined: Joined) -> list[Question]:
+def _of_joined(joined: JoinedSketches) -> list[Question]:
     counts = [one.count for one in joined.held]
     most = max(counts) - 1
     owner, other = (Choice(key, title, name, "", joined.owners) for key, title, name in _two(joined))
@@ -219,11 +219,11 @@ def _of_joined(joined: Joined) -> list[Question]:
     return found
 
 
-def _two(joined: Joined) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+def _two(joined: JoinedSketches) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
     return ("owner", "Owner", joined.owners[0]), ("other", "Other owner", joined.owners[1])
 
 
-def _distance(joined: Joined, values: Values) -> Reply:
+def _distance(joined: JoinedSketches, values: Values) -> Reply:
     one, two = joined.at(values["owner"], values["record"]), joined.at(values["other"], values["another"])
     if one == two:
         raise ParameterError("give another record than the first")
@@ -236,7 +236,7 @@ def _distance(joined: Joined, values: Values) -> Reply:
     return Reply(told, ("", *interval_names(values)), (row,), found, note)
 
 
-def _nearest(joined: Joined, values: Values) -> Reply:
+def _nearest(joined: JoinedSketches, values: Values) -> Reply:
     among = None if values["among"] == _ALL else values["among"]
     found = joined.nearest(joined.at(values["owner"], values["record"]), values["k"], among)
     lows, highs = found.distances.interval(level_in(values))
@@ -250,7 +250,7 @@ def _nearest(joined: Joined, values: Values) -> Reply:
     return Reply(f"{told}{values['owner']}, by squared distance.", head, rows, found.distances, note)
 
 
-def _links(joined: Joined, values: Values) -> Reply:
+def _links(joined: JoinedSketches, values: Values) -> Reply:
     one, two = (_sketch(held.release) for held in joined.held)
     every = link(one, two)
     found = every.at(values["share"])

@@ -19,6 +19,7 @@ COMMANDS = {  # and the module that has its options, in the order of the help
     "compare": "compare",
     "estimate": "estimate",
     "add": "owners.add",
+    "link": "owners.link",
     "ask": "ask",
     "sql": "sql",
     "ledger": "ledger",

@@ -25,12 +25,12 @@ def print_bar(options: Any, name: str, found: Any) -> None:
     """Print one estimate with its error and interval."""
     low, high = (float(x) for x in found.interval(options.level))
     value, error = float(found.value), float(found.standard_error)
-    facts: dict[str, float | None] = {"value": value, "standard_error": error, "low": low, "high": high}
+    facts = {"value": value, "standard_error": error, "low": low, "high": high}
     text = f"{name}: {value:.6g} +- {error:.3g}"
     text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
     lines = [text, *hidden(found, low, high), f"Unit: {found.unit}.", f"Error sources: {found.covers}."]
-    facts = {name: finite(value) for name, value in facts.items()}
-    tell(options, facts | {"unit": found.unit, "covers": found.covers}, "\n".join(lines))
+    told = {key: finite(number) for key, number in facts.items()}
+    tell(options, told | {"unit": found.unit, "covers": found.covers}, "\n".join(lines))
 
 
 def hidden(found: Any, low: Any, high: Any) -> list[str]:

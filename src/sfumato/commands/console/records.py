@@ -52,7 +52,7 @@ def joined_of(options: Any) -> Any:
     return joined
 
 
-class Asked:
+class AskedRecords:
     """What answers a question about records: the method of one release, or of several joined; and records for it."""
 
     def __init__(self, options: Any, question: str) -> None:
