@@ -83,10 +83,12 @@ def test_an_untouched_form_starts_a_stream_that_is_charged_once_and_published_as
     assert finished(visitor)["state"] == "done"
     made = load(folder / form["release"])
     assert made.manifest["stream"]["period"] == 2
+    assert "period 2 of 8; the guarantee is for all of them together" in words(made._repr_html_())
     assert spent(folder) == pytest.approx(1.0)  # appending and publishing cost nothing more
     assert visitor.get(f"/explore/{form['release']}").status_code == 200
     report = words(visitor.get(f"/release/made/{form['release']}/report").text)
-    assert "period 2" in report
+    assert "The sums are those of all periods up to 'tuesday', 2 of 8." in report
+    assert "all that the stream publishes within that horizon, together" in report
 
 
 def test_the_list_says_what_each_stream_is_and_what_doubling_costs(visitor, folder):
