@@ -18,10 +18,11 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import Gaussian
 from sfumato.randomness.secret import Secret
 from sfumato.streams.description import StreamDescription
-from sfumato.streams.factorisation import SquareRoot, Tree
+from sfumato.streams.factorisation import Node, SquareRoot, Tree
 from sfumato.streams.statistic import WeightedSum, statistic_of
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
+from support.evidence import agrees
 from support.rows import table_rows
 
 NUMBERS = Schema.reals(2, low=0, high=1)
@@ -175,3 +176,16 @@ def test_what_cannot_be_streamed_is_refused_in_one_line(recipe, guarantee, says)
     with pytest.raises(ParameterError, match=says) as error:
         statistic_of(recipe, MIXED, guarantee)
     assert "\n" not in str(error.value)
+
+
+def test_products_have_less_noise_than_squares_by_the_square_root_of_two():
+    """Isotropic in Frobenius norm, as the sensitivity is: variances of both, and neither fits the other."""
+    about = StreamDescription.new(Covariance(), Schema.reals(120, low=0, high=1), promise(), 8, None).measuring
+    deviations, scale = about.statistic.deviations, 1e6
+    drawn = about.measured(Node(1), np.zeros(deviations.size, np.int64), scale, Secret.for_testing(4)).astype(float)
+    squares, products = drawn[deviations == 1.0], drawn[deviations < 1.0]
+    assert squares.size == 120
+    assert agrees(products**2, scale**2 / 2)
+    assert not agrees(products**2, scale**2 / 1.8)
+    assert agrees(squares**2, scale**2)
+    assert not agrees(squares**2, scale**2 * 3)

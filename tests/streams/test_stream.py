@@ -19,7 +19,9 @@ from sfumato.pipeline.stream import Stream
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
+from sfumato.streams import running
 from sfumato.streams.factorisation import SquareRoot, Tree
+from sfumato.streams.store import StreamStore
 from sfumato.tables.columns import Category, Real
 from sfumato.tables.schema import Schema
 from support.evidence import agrees
@@ -322,3 +324,14 @@ def test_the_command_makes_appends_publishes_extends_and_shows(tmp_path, files, 
     refused = run("stream init b.stream --schema s.toml --horizon 2 --epsilon 1 --delta 1e-6 --of c0", 2)
     assert "--of is of --statistic histogram" in refused
     assert run("stream publish a.stream --out b.release --period nope", 2).count("\n") == 1
+
+
+def test_intervals_of_a_tree_with_equal_sums_have_noise_of_their_own(made):
+    """Periods without rows: every node has the same exact sums, zeros, and no two measurements are equal."""
+    stream = made(method="tree", guarantee=COMING)
+    for number in range(4):
+        stream.append(np.empty((0, 2)), period=str(number), secret=Secret.for_testing(7))
+    with StreamStore(stream.path).reading() as one:
+        found = running.all_measurements(one, 4)
+    assert len(found) == 7
+    assert len({raw.tobytes() for raw in found.values()}) == 7

@@ -145,6 +145,8 @@ def uncovered(manifest: Manifest) -> Iterator[tuple[str, str]]:
         if manifest["accounted"]
         else "This one was charged to no ledger."
     )
+    if "stream" in manifest:
+        yield "The rest of the stream", plain_words.streamed(manifest)
     yield "Other releases", f"What is published of the same data adds up: epsilons, at worst, as a plain sum. {charged}"
     if guarantee.projection == "fresh":
         yield "Data chosen after the projection", _FRESH
