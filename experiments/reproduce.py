@@ -27,6 +27,7 @@ import dhaliwal
 import errata
 import kenthapadi
 import links
+import owners
 import questions
 import rongauss
 import scales
@@ -64,6 +65,7 @@ def catalogue() -> list[Paper]:
         similar_plans.PAPER,
         streams.PAPER,
         links.PAPER,
+        owners.PAPER,
         attacks.PAPER,
         errata.PAPER,
     ]

@@ -114,6 +114,18 @@ def test_what_does_not_fit_is_refused_by_what_differs():
         )
 
 
+@pytest.mark.parametrize("recipe", KINDS)
+def test_owners_of_as_many_rows_add_up_before_they_are_saved(recipe):
+    """In memory, releases with the same settings and numbers of rows have the same digest."""
+    promise = sf.Guarantee(epsilon=1.0, delta=1e-6)
+    parts = [sf.release(table(k), schema=SCHEMA, mechanism=recipe(), guarantee=promise) for k in range(4)]
+    found = sf.add([sf.add(parts[:2]), sf.add(parts[2:])])
+    assert (found.columns == sum(part.columns for part in parts)).all()
+    assert len({owner["digest"] for owner in found.manifest["owners"]}) == len(parts)
+    with pytest.raises(ReleaseError, match="twice"):
+        sf.add([found, parts[3]])
+
+
 def test_no_release_is_added_twice():
     parts = owners(sf.Histogram)
     for again in ([parts[0], parts[1], parts[0]], [sf.add(parts[:2]), parts[1]]):

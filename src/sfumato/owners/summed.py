@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,14 +16,21 @@ from sfumato.releases.release import AnyRelease
 _MOST_WARNINGS = 20
 
 
-def remember(seen: set[str], release: AnyRelease) -> None:
-    """Refuse a release that is added twice: the same manifest, or the same numbers."""
+def remember(seen: set[str], release: AnyRelease) -> Manifest:
+    """The manifest of a release that is added, its digest that of this one release; refused if it is added twice.
+
+    The digest of a release that is in no folder is that of its settings alone, which owners of as many rows share: here
+    it is of its numbers too.
+    """
     numbers = hashlib.sha256(np.ascontiguousarray(release.columns).tobytes()).hexdigest()
-    within = {owner["digest"] for owner in release.manifest.get("owners", [])}
-    own = {numbers, release.manifest["digest"], *within}
+    manifest, found = release.manifest, release.manifest["digest"]
+    if not manifest["files"]:
+        found = hashlib.sha256(f"{found} {numbers}".encode()).hexdigest()
+    own = {numbers, found, *(owner["digest"] for owner in manifest.get("owners", []))}
     if own & seen:
         raise ReleaseError("the same release is in the sum twice: give each owner's release once")
     seen |= own
+    return cast("Manifest", manifest | {"digest": found})
 
 
 def different_promises(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[str]:

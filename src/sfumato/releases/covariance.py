@@ -195,8 +195,8 @@ class CovarianceRelease(NumbersRelease):
         solved = LeastSquares.of(self.view, (places, aim), float(ridge))
         if solved is None:
             raise ReleaseError(
-                "the noisy covariance of the features is singular: use fewer features, or a ridge > 0 (in squared "
-                "weighted units)"
+                "the noisy covariance of the features is singular: use fewer features, or a ridge > "
+                f"{ridge:g} (in squared weighted units)"
             )
         weights = self.schema.encoding.weights
         intercept = None
