@@ -35,9 +35,7 @@ def add_columns(releases: Sequence[AnyRelease]) -> AnyRelease:
     if len(releases) < 2:
         raise ParameterError("a sum is of two or more releases, got one")
     seen: set[str] = set()
-    for release in releases:
-        remember(seen, release)
-    manifests = [release.manifest for release in releases]
+    manifests = [remember(seen, release) for release in releases]
     space = _common_space(manifests)
     columns = _columns(manifests, space)
     _check_rows(releases)

@@ -95,8 +95,7 @@ class _Total:
                 "a covariance with noise='sketch' is drawn from its sums and does not add up: ask its owner for one "
                 "with Gaussian or Laplace noise"
             )
-        remember(self.seen, release)
-        self.manifests.append(manifest)
+        self.manifests.append(remember(self.seen, release))
         self.values += release.columns
 
     def release(self) -> AnyRelease:
