@@ -1,10 +1,13 @@
 """What a manifest says of several owners whose releases were added up: checked, and in words for people."""
 
+import math
+
 from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.spaces import space_agrees
 from sfumato.tables.schema import Schema
 
 BY_COLUMNS = ("sketch",)  # kinds whose sums are of different columns of the same records
+_BELOW = 1 - 1e-9  # what adding up in doubles may lose
 
 
 def several_agree(manifest: Manifest, schema: Schema | None) -> bool:
@@ -13,16 +16,16 @@ def several_agree(manifest: Manifest, schema: Schema | None) -> bool:
 
 
 def owners_agree(manifest: Manifest) -> bool:
-    """Check of a manifest of several owners: no release twice, rows that fit, and a loss of all that is not less.
+    """Check of a manifest of several owners: no release twice, rows that fit, and promises that are not stronger.
 
     Owners of different records have theirs added up, owners of different columns have the same ones.
     """
     if "owners" not in manifest:
         return True
-    owners, several = manifest["owners"], manifest["several"]
+    owners = manifest["owners"]
     if len({owner["digest"] for owner in owners}) < len(owners):
         return False
-    if any(several["epsilon"] < owner["guarantee"]["epsilon"] * (1 - 1e-9) for owner in owners):
+    if not _promises_agree(manifest):
         return False
     rows = [owner.get("rows") for owner in owners]
     if manifest["kind"] in BY_COLUMNS:
@@ -30,6 +33,15 @@ def owners_agree(manifest: Manifest) -> bool:
     if "rows" not in manifest:
         return not any(rows)
     return all(rows) and sum(count or 0 for count in rows) == manifest["rows"]
+
+
+def _promises_agree(manifest: Manifest) -> bool:
+    """Whether a sum promises no more than its owners do: to a unit of one of them, and to one that is with all."""
+    owners = manifest["owners"]
+    for said in (manifest["guarantee"], manifest["several"]):
+        if any(said[name] < owner["guarantee"][name] * _BELOW for owner in owners for name in ("epsilon", "delta")):
+            return False
+    return manifest["several"]["delta"] <= math.fsum(owner["guarantee"]["delta"] for owner in owners) / _BELOW
 
 
 def owners_sentence(manifest: Manifest) -> str | None:
