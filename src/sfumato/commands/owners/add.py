@@ -11,7 +11,7 @@ def add_add(commands: Any) -> None:
     parser = command(
         commands,
         "add",
-        "Add up releases of several owners: covariances and histograms of different records, or sketches of different "
+        "Add up releases of several owners. Covariances and histograms must be of different records, sketches of different "
         "columns of the same records in a shared space. Costs no privacy.",
         "sfumato add north.release south.release --out whole.release",
         _add,
