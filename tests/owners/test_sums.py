@@ -16,6 +16,7 @@ from sfumato.cli import main
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation.covariances import Noisy, kept, laplace_sum_tail
 from sfumato.estimation.summed_noise import SummedLaw
+from sfumato.fileformat.plain_words import summary
 from sfumato.intervals.additive_noise import mixed_law
 from sfumato.owners.several import several
 from sfumato.randomness.secret import Secret
@@ -395,6 +396,16 @@ def test_one_value_is_with_one_owner():
     found = sf.add(parts)
     assert found.guarantee.epsilon == 5.0
     assert found.manifest["several"]["epsilon"] == 8.0
+
+
+@pytest.mark.parametrize("unit", ["attribute", "record"])
+def test_a_composed_loss_of_single_values_is_not_said_to_be_of_a_whole_record(unit):
+    """Owners who protect values promise nothing of all values of a record together."""
+    parts = [part(columns, "laplace", epsilon=3.0, unit=unit) for columns in PARTS]
+    promise, recipe = sf.Guarantee(epsilon=3.0, unit=unit), sf.Sketch(space=SPACE)
+    whole = [sf.release(in_space(40), mechanism=recipe, guarantee=promise) for _ in range(2)]
+    for told in (summary(sf.add(parts).manifest), sf.join(whole).describe()):
+        assert ("It counts one value, and not a whole record" in told) == (unit == "attribute")
 
 
 def test_columns_that_nobody_holds_are_said():

@@ -1,8 +1,9 @@
 """What a manifest says of several owners whose releases were added up: checked, and in words for people."""
 
 import math
+from collections.abc import Iterable
 
-from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.manifest import GuaranteeFields, Manifest
 from sfumato.fileformat.spaces import space_agrees
 from sfumato.tables.schema import Schema
 
@@ -44,6 +45,13 @@ def _promises_agree(manifest: Manifest) -> bool:
     return manifest["several"]["delta"] <= math.fsum(owner["guarantee"]["delta"] for owner in owners) / _BELOW
 
 
+def by_value(promises: Iterable[GuaranteeFields]) -> str:
+    """A sentence for people, after a composed loss of several owners, on those who protect values and no records."""
+    if all(promise["unit"] != "attribute" for promise in promises):
+        return ""
+    return " It counts one value, and not a whole record, with each owner whose unit is attribute."
+
+
 def owners_sentence(manifest: Manifest) -> str | None:
     """Sentences for people about the owners of what was added up; None for a release of one owner."""
     if "owners" not in manifest:
@@ -51,12 +59,14 @@ def owners_sentence(manifest: Manifest) -> str | None:
     count, several = len(manifest["owners"]), manifest["several"]
     slack = f" and delta {several['delta']:.6g}" if several["delta"] else ""
     loss = f"epsilon {several['epsilon']:.6g}{slack}"
+    values = by_value(owner["guarantee"] for owner in manifest["owners"])
     if manifest["kind"] in BY_COLUMNS:
         return (
             f"It is a sum of {count} releases, of owners who hold different columns of the same records, so each "
-            f"record is with all of them: together they cost its person up to {loss}."
+            f"record is with all of them: together they cost its person up to {loss}.{values}"
         )
     return (
         f"It is a sum of {count} releases, of owners who hold different records: the promise is that of the owner who "
         f"promised least, to somebody who is with one of them. Somebody who is with all of them loses up to {loss}."
+        f"{values}"
     )
