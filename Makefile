@@ -162,7 +162,7 @@ judges-tables: .venv-judges-sdnist/done .venv-judges-sdmetrics/done .venv-judges
 rivals: $(VENV)/dev .venv-questions/done .venv-questions-sql/done ## the questions of `make results NAME=questions` to OpenDP, diffprivlib and SmartNoise SQL, about an hour (DATA=folder of the data sets, ONLY=part of a question)
 	@for rival in opendp diffprivlib smartnoise; do $(if $(DATA),SFUMATO_DATA=$(DATA)) $(BIN)/python experiments/question_rivals.py $$rival $(if $(ONLY),--only "$(ONLY)") || exit 1; done
 
-faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back ledgers (SECONDS=600 SEED=1 DATABASE=sqlite|postgresql|both RECORD=1)
+faults: $(VENV)/dev ## kills, stops, full disks, failing syncs and rolled-back ledgers; streams that are killed (SECONDS=600 KILLS=100 SEED=1 DATABASE=sqlite|postgresql|both RECORD=1)
 	@$(BIN)/python -m faults --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) --database $(or $(DATABASE),both) $(if $(RECORD),--record)
 	@$(BIN)/python -m faults.streams --kills $(or $(KILLS),100) $(if $(SEED),--seed $(SEED))
 

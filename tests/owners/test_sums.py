@@ -16,6 +16,7 @@ from sfumato.cli import main
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation.covariances import Noisy, kept, laplace_sum_tail
 from sfumato.estimation.summed_noise import SummedLaw
+from sfumato.fileformat.plain_words import summary
 from sfumato.intervals.additive_noise import mixed_law
 from sfumato.owners.several import several
 from sfumato.randomness.secret import Secret
@@ -142,6 +143,33 @@ def test_no_release_is_added_twice():
             sf.add(again)
 
 
+def test_owners_in_memory_with_one_promise_and_as_many_rows_add_up(tmp_path):
+    """Their manifests are equal: what tells them apart is their numbers."""
+    promise = sf.Guarantee(epsilon=1.0, neighbours="add-remove")
+    parts = [sf.release(table(place), schema=SCHEMA, mechanism=sf.Histogram(), guarantee=promise) for place in range(3)]
+    whole = sf.add(parts)
+    whole.save(tmp_path / "sum.release")
+    assert len(sf.load(tmp_path / "sum.release").manifest["owners"]) == 3
+    for again in ([parts[0], parts[1], parts[0]], [whole, parts[2]]):
+        with pytest.raises(ReleaseError, match="twice"):
+            sf.add(again)
+
+
+def test_periods_of_one_stream_are_not_added(tmp_path):
+    """Their running sums hold the same records, and share noise."""
+    promise = sf.Guarantee(epsilon=1.0, delta=1e-6)
+    stream = sf.Stream.init(tmp_path / "a.stream", schema=SCHEMA, guarantee=promise, horizon=4)
+    for place in range(2):
+        stream.append(table(place), period=str(place))
+    first, second = stream.release("0"), stream.release("1")
+    other = sf.release(table(3), schema=SCHEMA, mechanism=sf.Covariance(), guarantee=promise)
+    both = sf.add([first, other])
+    both.save(tmp_path / "sum.release")
+    for again in ([first, second], [both, second], [sf.load(tmp_path / "sum.release"), second]):
+        with pytest.raises(ReleaseError, match="of one stream"):
+            sf.add(again)
+
+
 @pytest.mark.parametrize("given", ["one.release", 3, [], [3]])
 def test_what_is_no_list_of_releases_is_refused(given):
     with pytest.raises(ParameterError):
@@ -161,6 +189,9 @@ def test_a_sum_that_contradicts_itself_is_not_loaded(tmp_path):
     for change in (
         {"rows": honest["rows"] + 1},
         {"several": {"epsilon": 0.1, "delta": 0.5}},
+        {"several": {"epsilon": 0.1, "delta": honest["several"]["delta"]}},
+        {"guarantee": dict(honest["guarantee"]) | {"epsilon": 0.1}},
+        {"guarantee": dict(honest["guarantee"]) | {"delta": 0.0}},
         {"owners": [first, first, *honest["owners"][2:]]},
         {"owners": [first]},
         {"mechanism": dict(honest["mechanism"]) | {"standard_deviation": 1.0}},
@@ -171,6 +202,19 @@ def test_a_sum_that_contradicts_itself_is_not_loaded(tmp_path):
             sf.load(path, allow_unprotected=True)
         reseal(path, **{key: value for key, value in honest.items() if key not in ("files", "digest")})
     sf.load(path, allow_unprotected=True)
+
+
+def test_a_sum_of_owners_with_very_different_deltas_is_loaded_again(tmp_path):
+    """At the sum of their deltas all together may cost less epsilon than one of them says at its own."""
+    promises = sf.Guarantee(epsilon=1.0, delta=1e-9), sf.Guarantee(epsilon=0.001, delta=0.01)
+    parts = [
+        sf.release(table(place), schema=SCHEMA, mechanism=sf.Covariance(noise="gaussian"), guarantee=promise)
+        for place, promise in enumerate(promises)
+    ]
+    whole = sf.add(parts)
+    assert several([part.manifest for part in parts])["epsilon"] < 1.0 == whole.manifest["several"]["epsilon"]
+    whole.save(tmp_path / "sum.release")
+    assert sf.load(tmp_path / "sum.release").manifest["several"] == whole.manifest["several"]
 
 
 def test_the_command_adds_folders(tmp_path, monkeypatch, capsys):
@@ -361,6 +405,16 @@ def test_one_value_is_with_one_owner():
     found = sf.add(parts)
     assert found.guarantee.epsilon == 5.0
     assert found.manifest["several"]["epsilon"] == 8.0
+
+
+@pytest.mark.parametrize("unit", ["attribute", "record"])
+def test_a_composed_loss_of_single_values_is_not_said_to_be_of_a_whole_record(unit):
+    """Owners who protect values promise nothing of all values of a record together."""
+    parts = [part(columns, "laplace", epsilon=3.0, unit=unit) for columns in PARTS]
+    promise, recipe = sf.Guarantee(epsilon=3.0, unit=unit), sf.Sketch(space=SPACE)
+    whole = [sf.release(in_space(40), mechanism=recipe, guarantee=promise) for _ in range(2)]
+    for told in (summary(sf.add(parts).manifest), sf.join(whole).describe()):
+        assert ("It counts one value, and not a whole record" in told) == (unit == "attribute")
 
 
 def test_columns_that_nobody_holds_are_said():

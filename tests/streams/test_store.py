@@ -3,6 +3,8 @@
 import os
 import sqlite3
 import stat
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -43,6 +45,25 @@ def test_a_second_appender_is_refused_in_one_line(made):
         assert len(stream.periods) == 3
     assert "\n" not in str(error.value)
     assert stream.append(ROWS, period="next") == 4
+
+
+def test_a_reader_does_not_undo_what_is_appended_meanwhile(made):
+    """It is waited for when the period is stored, which may be long after its first row was read."""
+    stream, reading = filled(made), threading.Event()
+
+    def read():
+        with StreamStore(stream.path).reading() as one:
+            assert one.last().number == 3
+            reading.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    reading.wait(10)
+    try:
+        assert stream.append(ROWS, period="next") == 4
+    finally:
+        thread.join()
 
 
 def test_a_place_that_has_a_measurement_never_gets_another(made):

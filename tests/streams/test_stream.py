@@ -221,6 +221,64 @@ def test_an_older_copy_of_the_file_is_recognised_by_the_ledger(made, ledger, fil
         stream.append(files[3], period="another")
 
 
+def test_what_its_ledger_was_not_told_of_is_told_before_it_is_published(made, ledger, files, monkeypatch):
+    """A process that was killed between both leaves no way to publish a period and to draw for it again."""
+    stream = appended(made(ledger=ledger), files[:2])
+    old = stream.path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_charges.StreamCharges, "_tell_one", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            stream.append(files[2], period="third")
+    stream.release()
+    stream.path.write_bytes(old)
+    with pytest.raises(StreamError, match="this is an older copy of its file"):
+        stream.append(files[3], period="another")
+
+
+def test_of_two_copies_that_draw_at_once_one_is_published(made, ledger, files, monkeypatch, tmp_path):
+    """Both found that the ledger knew of no such period; what it is told first is the draw that counts."""
+    stream = appended(made(ledger=ledger), files[:2])
+    other = Stream(tmp_path / "copy.stream")
+    other.path.write_bytes(stream.path.read_bytes())
+    with monkeypatch.context() as patch:
+        patch.setattr(stream_charges.StreamCharges, "_tell_one", _killed)
+        for one, file in ((stream, files[2]), (other, files[3])):
+            with pytest.raises(KeyboardInterrupt):
+                one.append(file, period="third")
+    stream.release()
+    assert len(list(stream.leaders(1))) == 4
+    for ask in (other.release, lambda: list(other.leaders(1)), lambda: other.append(files[3], period="fourth")):
+        with pytest.raises(StreamError, match="another draw for period 3"):
+            ask()
+
+
+def test_a_stream_takes_no_account_but_its_own(made, ledger, files):
+    """Of another dataset the ledger would not know what the stream has drawn already."""
+    stream = made(ledger=ledger)
+    ledger.add_dataset("others", Guarantee(epsilon=30.0, delta=1e-6, unit="record"))
+    wrong = Stream(stream.path, ledger.account("others"))
+    with pytest.raises(ParameterError, match="whole dataset 'people'"):
+        wrong.append(files[0], period="first")
+    with pytest.raises(ParameterError, match="whole dataset 'people'"):
+        wrong.extend(9)
+
+
+def test_files_of_rows_that_leave_belong_to_the_dataset_too(made, ledger, files, tmp_path):
+    ledger.add_dataset("others", Guarantee(epsilon=3.0, delta=1e-6, neighbours="add-remove"))
+    terms = {"schema": Schema.reals(2, low=0, high=1), "mechanism": Covariance()}
+    small = Guarantee(epsilon=0.1, delta=1e-7, neighbours="add-remove")
+    release_to(tmp_path / "s", files[2], guarantee=small, ledger=ledger.account("others"), **terms)
+    ledger.add_dataset("leaving", Guarantee(epsilon=3.0, delta=1e-6, neighbours="add-remove", group=3))
+    promise = Guarantee(epsilon=1.0, delta=1e-6, neighbours="add-remove", group=3)
+    stream = made(guarantee=promise, ledger=ledger.account("leaving"))
+    with pytest.raises(LedgerError, match="already accounted for as 'others'"):
+        stream.append(files[0], period="first", leaving=files[2])
+    stream.append(files[0], period="first", leaving=files[1])
+    with pytest.raises(LedgerError, match="already accounted for as 'leaving'"):
+        ledger.add_dataset("late", Guarantee(epsilon=3.0, delta=1e-6, neighbours="add-remove"))
+        release_to(tmp_path / "t", files[1], guarantee=small, ledger=ledger.account("late"), **terms)
+
+
 def test_a_stream_whose_charge_was_voided_draws_nothing(made, ledger, files, monkeypatch):
     """Its maker was killed before the draw, and somebody gave the budget back."""
     with monkeypatch.context() as patch:

@@ -17,8 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.ledger.ledger import Ledger
+from sfumato.mechanisms.sketch import Sketch
+from sfumato.pipeline.release import release_to
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.units import Cap
+from sfumato.projection.space import Space
 from sfumato.releases.release import load
 from sfumato.studio.frame.jobs import Job
 from sfumato.studio.inputs.folder import Folder
@@ -527,16 +530,115 @@ def test_another_browser_opens_the_studio_by_a_fresh_address(browser, server):
     first.context.close()
 
 
+def started_stream(visit):
+    """Start a stream of people as the pages offer it; ends on its own page."""
+    page = visit.page
+    visit.go("streams")
+    ready(page, page.get_by_label("Name of the stream")).fill("people")
+    page.get_by_role("button", name="Show the price").click()
+    page.get_by_label("I accept the price").check()
+    page.get_by_role("button", name="Start the stream").click()
+    page.wait_for_selector('#job[data-state="done"]')
+    page.get_by_role("link", name="Open the stream").click()
+
+
+def appended(visit, label):
+    """Append the people as a period of their stream; ends on its page."""
+    page = visit.page
+    ready(page, page.get_by_label("Table of the period")).select_option("people.parquet")
+    page.get_by_label("Label of the period").fill(label)
+    page.get_by_role("button", name="Append").click()
+    page.wait_for_selector('#job[data-state="done"]')
+    page.get_by_role("link", name="Open the stream").click()
+
+
+def only_people(folder):
+    """A folder with one schema, which the form of a stream then offers."""
+    for name in ("survey.toml", "survey.parquet"):
+        (folder / name).unlink()
+
+
+def test_a_stream_is_started_appended_to_published_and_extended(visit, folder, server):
+    page = visit.page
+    only_people(folder)
+    visit.go("streams")
+    assert not page.get_by_label("Tables", exact=True).is_visible()
+    page.get_by_label("Statistic").select_option("histogram")
+    assert page.get_by_label("Tables", exact=True).is_visible()
+    started_stream(visit)
+    for label in ("2026-11-16", "2026-11-17"):
+        appended(visit, label)
+    page.get_by_text("2 of 365 periods, 10,000 rows").wait_for()
+    visit.picture("stream")
+    page.get_by_role("button", name="Show the price of extending it").click()
+    page.get_by_label("I accept the price").check()
+    page.get_by_role("button", name="Extend the stream").click()
+    page.wait_for_selector('#job[data-state="done"]')
+    visit.go("streams")
+    page.get_by_text("2 of 730").wait_for()
+    page.get_by_role("link", name="people.stream").click()
+    page.get_by_role("button", name="Publish").click()
+    page.wait_for_selector('#job[data-state="done"]')
+    page.get_by_role("link", name="Open the release").click()
+    page.get_by_role("link", name="Explore it").click()
+    page.get_by_role("heading", name="Correlations").wait_for()
+    assert load(folder / "people-2.release").manifest["stream"]["horizon"] == 730
+    assert server.studio.ledger().dataset("people").total(0).epsilon == pytest.approx(1.04, abs=0.01)
+
+
+def test_a_space_is_made_and_two_owners_are_compared(visit, folder):
+    page = visit.page
+    only_people(folder)
+    visit.go("spaces")
+    ready(page, page.get_by_label("Name of the space")).fill("cohort")
+    page.get_by_label("Numbers per record").fill("4")
+    page.get_by_role("button", name="Make the space").click()
+    page.get_by_text("cohort.space is made").wait_for()
+    page.get_by_role("link", name="Release in cohort.space").click()
+    page.wait_for_url("**/release?*")
+    assert ready(page, page.get_by_label("Shared space")).input_value() == "cohort.space"
+    assert not page.get_by_label("Numbers per record").is_visible()  # the space says it
+    page.get_by_label("Shared space").select_option("")
+    assert page.get_by_label("Numbers per record").is_visible()
+    two_owners(folder)
+    visit.go("explore")
+    for owner in ("north", "south"):
+        page.get_by_label(f"Take {owner}.release").check()
+    page.get_by_role("button", name="Ask those chosen together").click()
+    page.locator("#nearest").get_by_role("button", name="Ask").click()
+    page.get_by_text("The 10 records of south that look nearest to record 0 of north").wait_for()
+    page.wait_for_load_state("networkidle")
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_timeout(300)
+    visit.picture("together")
+
+
+def two_owners(folder):
+    """Releases of two owners in the space of the folder."""
+    space, table = Space.read(folder / "cohort.space"), pq.read_table(folder / "people.parquet")
+    for place, owner in enumerate(("north", "south")):
+        promise = Guarantee(epsilon=4.0 + 4 * place, delta=1e-6, unit="attribute")
+        recipe = Sketch(space=space, noise="gaussian")
+        release_to(folder / f"{owner}.release", table.slice(place * 300, 300), mechanism=recipe, guarantee=promise)
+
+
 SCREENS = (
     *("data", "data/clinic.csv", "data/people.parquet", "plan?data=people.parquet", "release?data=people.parquet"),
     *("plan?purpose=table&data=people.parquet", "release/made/people.release", "release/job", "budget", "explore"),
     *("explore/people.release?question=column&column=education", "ask", "ask/answer/1", "data/nothing.csv"),
-    "explore/people.release/beside?data=people.parquet",
+    *("explore/people.release/beside?data=people.parquet", "spaces", "streams", "streams/people.stream"),
+    *(f"together?name=north.release&name=south.release&question={question}" for question in ("nearest", "links")),
+    "release?data=people.parquet&mechanism=sketch&space=cohort.space",
 )
 
 
-def test_axe_finds_no_serious_violation_on_any_screen_wide_or_narrow_light_or_dark(browser, server):
+def test_axe_finds_no_serious_violation_on_any_screen_wide_or_narrow_light_or_dark(browser, server, folder):
     visit = Visit(browser, server)
+    only_people(folder)
+    Space(Schema.read(folder / "people.toml"), dimension=4, seed=1).save(folder / "cohort.space")
+    two_owners(folder)
+    started_stream(visit)
+    appended(visit, "monday")
     released_people(visit)
     asked(visit)
     cookies = visit.context.storage_state()

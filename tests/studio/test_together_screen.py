@@ -198,6 +198,7 @@ def test_sums_of_owners_are_asked_and_kept_with_a_report_that_names_them(visitor
     assert kept.headers["location"] == "/release/made/sum.release"
     made = load(folder / "sum.release")
     assert len(made.manifest["owners"]) == 3
+    assert "3; somebody who is with all of them loses up to epsilon" in words(made._repr_html_())
     report = words(visitor.get("/release/made/sum.release/report").text)
     assert "The owners" in report
     assert f"loses up to epsilon {made.manifest['several']['epsilon']:.6g}" in report

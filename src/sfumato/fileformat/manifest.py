@@ -314,11 +314,12 @@ class SeveralFacts(TypedDict):
 
 
 class OwnerFacts(TypedDict):
-    """What a joined or added release says of each release in it."""
+    """What a joined or added release says of each release in it; ``stream`` is the id of one that it is a period of."""
 
     digest: str
     guarantee: GuaranteeFields
     rows: NotRequired[int]
+    stream: NotRequired[str]
 
 
 class FileFacts(TypedDict):

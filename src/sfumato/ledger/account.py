@@ -81,13 +81,18 @@ class Account(InNotebooks):
             return Reservation(self.journal, self.name, entry.number, entry.hash)
         raise LedgerError(f"{self.journal.name} is too busy: others kept spending meanwhile; try again")
 
-    def admit(self, schema: str, source: Origin) -> None:
-        """Admit data of this source and schema to the dataset of the account, on record: they spend its budget."""
+    def admit(self, schema: str, source: Origin, check: Callable[[Standing], None] | None = None) -> None:
+        """Admit data of this source and schema to the dataset of the account, on record: they spend its budget.
+
+        ``check`` may refuse, by how the dataset stands at the moment of the entry.
+        """
         fingerprints: dict[str, Any] = {"schema": self.journal.fingerprint("schema", schema)}
         fingerprints |= source.kept(self.journal.fingerprint).to_json()
 
         def known(folded: "Folded") -> None:
             check_units(self._standing(folded), fingerprints["schema"], self.journal.fingerprint("schema", LEARNING))
+            if check is not None:
+                check(self._standing(folded))
 
         self.journal.append(self.name, "admit", fingerprints, known)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.fileformat import kinds, plain_words
 from sfumato.fileformat.manifest import Manifest
+from sfumato.fileformat.owners import by_value
 from sfumato.intervals.estimate import HIDDEN, Estimate
 from sfumato.notebook import budget_cards
 from sfumato.notebook.frame import facts, framed, lines, listed
@@ -98,7 +99,9 @@ def _also(manifest: Manifest) -> Iterator[tuple[str, str]]:
     if "owners" in manifest:
         several = manifest["several"]
         loss = f"epsilon {number(several['epsilon'], 6)}, delta {number(several['delta'], 6)}"
-        yield "owners", f"{len(manifest['owners']):,}; somebody who is with all of them loses up to {loss}"
+        values = by_value(owner["guarantee"] for owner in manifest["owners"])
+        lost = f"somebody who is with all of them loses up to {loss}{'.' if values else ''}{values}"
+        yield "owners", f"{len(manifest['owners']):,}; {lost}"
 
 
 def _some_rows(release: TableRelease) -> Markup:

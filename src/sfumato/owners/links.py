@@ -17,6 +17,7 @@ import pyarrow as pa
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat.manifest import SeveralFacts
+from sfumato.fileformat.owners import by_value
 from sfumato.fileformat.spaces import space_in
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats, Integers
@@ -58,6 +59,7 @@ class Links:
     rates            : the estimated share of false links among each and all surer ones.
     expected_matches : how many records are believed to be with both owners; too few where noise hides some.
     several          : what somebody loses who is with both owners: epsilon and delta of both releases together.
+    counted          : what that counts of them with owners who protect values and no records, in words.
 
     Error: shares of false links are estimated by decoys, the first owner's own records. They are right in expectation
     if records that are with one owner only come from the same population for both, and nobody has two records with
@@ -69,6 +71,7 @@ class Links:
     rates: Floats
     expected_matches: float
     several: SeveralFacts
+    counted: str = ""
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -94,7 +97,7 @@ class Links:
         epsilon, delta = self.several["epsilon"], self.several["delta"]
         return (
             f"Linking is post-processing and costs nothing. Somebody who is with both owners loses what both releases "
-            f"lose together: epsilon {epsilon:g}, delta {delta:g}."
+            f"lose together: epsilon {epsilon:g}, delta {delta:g}.{self.counted}"
         )
 
     def table(self) -> pa.Table:
@@ -117,8 +120,14 @@ def link(a: Any, b: Any) -> Links:
         found, overlap = _linked(a, b)
         pairs = np.column_stack([found.rows, found.others])
     real = ~found.decoys
+    both = [a.manifest, b.manifest]
     return Links(
-        pairs[real], found.probabilities()[real], found.false_rates()[real], overlap, several([a.manifest, b.manifest])
+        pairs[real],
+        found.probabilities()[real],
+        found.false_rates()[real],
+        overlap,
+        several(both),
+        by_value(one["guarantee"] for one in both),
     )
 
 

@@ -31,7 +31,7 @@ _DISTRIBUTIONS = 64  # distinct losses that are composed as distributions; of mo
 
 
 def owners(manifests: Sequence[Manifest]) -> list[OwnerFacts]:
-    """The owners' facts: each release by its digest, with its promise, and its number of rows where that is public."""
+    """The owners' facts: each release by its digest, with its promise; its rows where public, and its stream."""
     facts: list[OwnerFacts] = []
     for manifest in manifests:
         if "owners" in manifest:  # a sum of several already
@@ -40,6 +40,8 @@ def owners(manifests: Sequence[Manifest]) -> list[OwnerFacts]:
         one: OwnerFacts = {"digest": manifest["digest"], "guarantee": manifest["guarantee"]}
         if "rows" in manifest:
             one["rows"] = manifest["rows"]
+        if "stream" in manifest:
+            one["stream"] = manifest["stream"]["id"]
         facts.append(one)
     return facts
 

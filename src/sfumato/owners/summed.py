@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from sfumato.errors import ReleaseError
-from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest
+from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest, SeveralFacts
 from sfumato.owners.several import owners, several
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.releases.release import AnyRelease
@@ -17,20 +17,26 @@ _MOST_WARNINGS = 20
 
 
 def remember(seen: set[str], release: AnyRelease) -> Manifest:
-    """The manifest of a release that is added, its digest that of this one release; refused if it is added twice.
+    """Refuse a release that is added twice: the same manifest, the same numbers, or another period of its stream.
 
-    The digest of a release that is in no folder is that of its settings alone, which owners of as many rows share: here
-    it is of its numbers too.
+    The manifest of the release, whose digest tells it from all others: one in memory has no files that would.
     """
     numbers = hashlib.sha256(np.ascontiguousarray(release.columns).tobytes()).hexdigest()
-    manifest, found = release.manifest, release.manifest["digest"]
+    manifest: Manifest = release.manifest
     if not manifest["files"]:
-        found = hashlib.sha256(f"{found} {numbers}".encode()).hexdigest()
-    own = {numbers, found, *(owner["digest"] for owner in manifest.get("owners", []))}
+        named = hashlib.sha256(f"{manifest['digest']} {numbers}".encode()).hexdigest()
+        manifest = cast("Manifest", dict(manifest) | {"digest": named})
+    within = owners([manifest])
+    streams = {f"stream {owner['stream']}" for owner in within if "stream" in owner}
+    if streams & seen:
+        raise ReleaseError(
+            "two of these releases are of one stream, whose running sums hold the same records: give the newest alone"
+        )
+    own = {numbers, manifest["digest"], *(owner["digest"] for owner in within)}
     if own & seen:
         raise ReleaseError("the same release is in the sum twice: give each owner's release once")
-    seen |= own
-    return cast("Manifest", manifest | {"digest": found})
+    seen |= own | streams
+    return manifest
 
 
 def different_promises(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[str]:
@@ -52,13 +58,24 @@ def summed_facts(manifests: Sequence[Manifest]) -> Facts:
     return {
         **({"space": spaces[0]} if spaces[0] is not None and all(s == spaces[0] for s in spaces) else {}),
         "owners": owners(manifests),
-        "several": several(manifests),
+        "several": _with_all(manifests),
         "protected": all(manifest["protected"] for manifest in manifests),
         "accounted": False,
         "numerics": "exact" if all(m["numerics"] == "exact" for m in manifests) else "idealized",
         "randomness": RANDOMNESS,
         "warnings": _warnings(manifests),
     }
+
+
+def _with_all(manifests: Sequence[Manifest]) -> SeveralFacts:
+    """What a sum states for a unit that is with all owners: their composed loss, and no less than one of them promises.
+
+    At the sum of very different deltas all may cost less epsilon than one says at its own. Readers, who know promises
+    alone, could not tell that from a forged sum.
+    """
+    found = several(manifests)
+    most = max(float(owner["guarantee"]["epsilon"]) for owner in owners(manifests))
+    return {"epsilon": max(found["epsilon"], most), "delta": found["delta"]}
 
 
 def _warnings(manifests: Sequence[Manifest]) -> list[str]:

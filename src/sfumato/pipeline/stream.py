@@ -13,7 +13,7 @@ there is charged, and draws only once its ledger has recorded that.
 
 import datetime as dt
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from sfumato.estimation import covariances
 from sfumato.fileformat import leftovers, writer
 from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest
 from sfumato.files.open_table import open_table
+from sfumato.ledger.sources import Origin
 from sfumato.mechanisms.base import Published, Recipe
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.numerics.lattice import Total
@@ -154,21 +155,21 @@ class Stream:
             if leaving is not None:
                 _check_leaving(about.measuring.guarantee)
             charges = StreamCharges.of(about, self.ledger)
-            origin = None if charges is None else source_of(data)
-            if charges is not None and origin is not None:
+            origins = [source_of(one) for one in (data, leaving) if one is not None]
+            if charges is not None:
                 charges.settle(about)
                 charges.tell(about, stream)
-                charges.check_new(about, number, origin)
+                charges.check_new(about, number, origins)
             exact, rows = _summed(data, about, progress)
             if leaving is not None:
                 gone, _ = _summed(leaving, about, ignore)
                 exact = _without(exact, gone)
             now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            noted = None if origin is None else json.dumps([origin.place, origin.marks, origin.links])
+            noted = None if charges is None else _noted(origins)
             stream.add_period(Period(number, period, rows if about.counted else None, now, noted))
             running.add(stream, number, exact, key)
         if charges is not None:
-            with self._store.writing() as stream:
+            with self._store.writing(wait=True) as stream:
                 charges.tell(about, stream)
         return number
 
@@ -241,7 +242,17 @@ class Stream:
             writer.write_beside(folder, published.beside)
             return writer.finish(folder, _counted(fields, written.rows), written.files)
 
+    def _told(self) -> None:
+        """Tell the ledger of periods that it does not know yet, before anything of them is shown."""
+        with self._store.reading() as stream:
+            about, untold = stream.description, stream.untold()
+        charges = StreamCharges.of(about, self.ledger) if untold else None
+        if charges is not None:
+            with self._store.writing(wait=True) as stream:
+                charges.tell(about, stream)
+
     def _published(self, label: str | None) -> tuple[Published, Facts]:
+        self._told()
         with self._store.reading() as stream:
             period, about = _asked(stream, label), stream.description
             sums = running.decoded(stream, period.number)
@@ -261,6 +272,7 @@ class Stream:
         directions of the running second moment with its noise (``streams.leaders``).
         Guarantee: post-processing; costs nothing more.
         """
+        self._told()
         with self._store.reading() as stream:
             statistic, last = stream.description.measuring.statistic, stream.last()
             if not isinstance(statistic, StreamedCovariance):
@@ -275,6 +287,15 @@ class Stream:
                     yield covariances.square(triangle, moment.dim)[:dim, :dim]
 
             yield from leaders.leaders(matrices(), dim, dimension)
+
+
+def _noted(origins: Sequence[Origin]) -> str:
+    """What a ledger is to be told of the files of a period: the first is its place, the others are marks of it."""
+    first, *others = origins
+    others = [other for other in others if not other.in_memory]
+    marks = [*first.marks, *(mark for other in others for mark in (other.place, *other.marks))]
+    links = [*first.links, *(link for other in others for link in other.links)]
+    return json.dumps([first.place, marks, links])
 
 
 def _check_label(label: object) -> None:

@@ -2,14 +2,14 @@
 
 The policy is that of ``charging``. A stream has no file of data when it is charged, so making it ties it to the dataset
 by its own identity; every file that is appended is admitted to the dataset afterwards, under a mark that says which
-period of the stream it was. So a file that another dataset accounts for is refused, a release of an appended file is
-charged to the right budget, and an older copy of the stream's file, put back by somebody, is recognised before it could
-draw for a period a second time.
+period of the stream it was, and which draw. So a file that another dataset accounts for is refused, a release of an
+appended file is charged to the right budget, an older copy of the stream's file, put back by somebody, is recognised
+before it could draw for a period a second time, and of two copies that drew at once only one is published.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from sfumato.errors import LedgerError, ParameterError, StreamError
@@ -17,7 +17,7 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
 from sfumato.ledger.reservation import Reservation, mark
 from sfumato.ledger.sources import Origin
-from sfumato.ledger.state import Price, Request
+from sfumato.ledger.state import Price, Request, Standing
 from sfumato.pipeline.charging import charged
 from sfumato.pipeline.release import FROM_BOUNDS, Budget
 from sfumato.privacy.calibration import least_epsilon
@@ -44,6 +44,10 @@ class StreamCharges:
             return None
         where, dataset = about.ledger
         if isinstance(ledger, Account):
+            if ledger.name != dataset or ledger.part is not None:
+                raise ParameterError(
+                    f"this stream is charged to the whole dataset {dataset!r}: give an account of that"
+                )
             return cls(ledger)
         if ledger is None and where is None:
             raise LedgerError("this stream is charged to a ledger that is not a file: name it with --ledger (ledger=)")
@@ -150,8 +154,8 @@ class StreamCharges:
 
     # ---- the files of periods ----
 
-    def check_new(self, about: StreamDescription, number: int, origin: Origin) -> None:
-        """Refuse, before a period of a stream is read, a file of another dataset, and an old copy of the stream."""
+    def check_new(self, about: StreamDescription, number: int, origins: Sequence[Origin]) -> None:
+        """Refuse, before a period of a stream is read, files of another dataset, and an old copy of the stream."""
         journal = self.account.journal
         folded = journal.folded()
         own = folded.standing(self.account.name, journal.name)
@@ -160,28 +164,53 @@ class StreamCharges:
                 f"the ledger knows of a period {number} of this stream already: this is an older copy of its file, and "
                 "to append to it would draw a second time for a period; put the newest one back"
             )
-        kept = origin.kept(journal.fingerprint)
-        others = [d.name for d in folded.datasets.values() if d.name != own.name and d.schemas_of(kept)]
-        if others and not own.schemas_of(kept) and not origin.in_memory:
-            raise LedgerError(
-                f"this file is already accounted for as {min(others)!r}: append it to a stream of that dataset or, if "
-                f"it now holds other people's data, assign it to {own.name!r} with `sfumato ledger admit`"
-            )
+        for origin in origins:
+            kept = origin.kept(journal.fingerprint)
+            others = [d.name for d in folded.datasets.values() if d.name != own.name and d.schemas_of(kept)]
+            if others and not own.schemas_of(kept) and not origin.in_memory:
+                raise LedgerError(
+                    f"this file is already accounted for as {min(others)!r}: append it to a stream of that dataset or, "
+                    f"if it now holds other people's data, assign it to {own.name!r} with `sfumato ledger admit`"
+                )
 
     def tell(self, about: StreamDescription, stream: Transaction) -> None:
-        """Admit the files of periods that were stored to the stream's dataset, on record, once each."""
-        journal = self.account.journal
+        """Admit the files of periods that were stored to the stream's dataset, on record, once each.
+
+        Guarantee: a ledger knows one draw of a period. One that another copy of the stream's file has made is refused,
+        and what is not told is never published (``Stream``): so no two draws of a period are seen.
+        """
         text = schema_text(about.schema.to_dict())
         for period in stream.untold():
             try:
                 place, marks, links = json.loads(period.origin or "[]")
-                origin = Origin(str(place), (*map(str, marks), _mark(about, period.number)), tuple(map(str, links)))
+                drawn = f"{_mark(about, period.number)} drawn {stream.fingerprint(period.number)}"
+                marks = (*map(str, marks), _mark(about, period.number), drawn)
+                origin = Origin(str(place), marks, tuple(map(str, links)))
             except (ValueError, TypeError):
                 raise stream.damaged() from None
-            known = self.account.dataset.schemas_of(Origin(_mark(about, period.number)).kept(journal.fingerprint))
-            if not known:
-                self.account.admit(text, origin)
+            self._tell_one(about, text, period.number, origin, drawn)
             stream.told(period.number)
+
+    def _tell_one(self, about: StreamDescription, text: str, number: int, origin: Origin, drawn: str) -> None:
+        """Admit a period to the dataset of the stream unless it is there; refused if another draw of it is."""
+        fingerprint = self.account.journal.fingerprint
+        period, own = (Origin(mark).kept(fingerprint) for mark in (_mark(about, number), drawn))
+
+        def absent(standing: Standing) -> None:
+            if standing.schemas_of(own):
+                raise _Told
+            if standing.schemas_of(period):
+                raise StreamError(
+                    f"the ledger knows of another draw for period {number} of this stream, made in another copy of its "
+                    "file: go on with that copy, and publish nothing of this one"
+                )
+
+        with suppress(_Told):
+            self.account.admit(text, origin, absent)
+
+
+class _Told(Exception):  # noqa: N818 - no error, there is nothing to do
+    """A ledger knows this draw of a stream's period."""
 
 
 def _own(about: StreamDescription) -> Origin:

@@ -276,10 +276,15 @@ def _cap(dataset: "Dataset", place: int) -> Markup:
 def stream(manifest: Manifest) -> Markup:
     """A report's words on the stream that a release is a state of: its period, its horizon, what the promise covers."""
     told = manifest["stream"]
-    longer = "" if told["made_for"] == told["horizon"] else f" It was made for {told['made_for']:,} and extended."
+    longer = (
+        "" if told["made_for"] == told["horizon"] else f" It was made for {told['made_for']:,} periods and extended."
+    )
     return join(
-        tag("p", plain_words.streamed(manifest) + longer),
-        tag("p", f"{told['period']:,} of {told['horizon']:,} periods", class_="quiet"),
+        tag(
+            "p",
+            f"The sums are those of all periods up to {told['label']!r}, {told['period']:,} of {told['horizon']:,}.",
+        ),
+        tag("p", f"The promise is about all that the stream publishes within that horizon, together.{longer}"),
         gauge(
             [(min(1.0, told["period"] / told["horizon"]), "spent")], f"{told['period']} of {told['horizon']} periods"
         ),

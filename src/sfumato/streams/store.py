@@ -136,6 +136,10 @@ class Transaction:
             raise self.damaged()
         return body, beside  # type: ignore[return-value]
 
+    def fingerprint(self, number: int) -> str:
+        """What tells the draw for a period of the stream from any other: a digest of its first measurement."""
+        return hashlib.blake2b(b"".join(self._blobs(_MEASURED, Node(number), 8)), digest_size=16).hexdigest()
+
     def damaged(self) -> StreamError:
         """The one error for a stream's file that does not hold what it must."""
         return StreamError(
@@ -226,9 +230,13 @@ class StreamStore:
             yield found
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """A transaction that excludes every other appender to the stream, from before its first read to its end."""
-        with self._transaction("BEGIN IMMEDIATE", 0.0) as found:
+    def writing(self, *, wait: bool = False) -> Iterator[Transaction]:
+        """A transaction that excludes every other appender to the stream, from before its first read to its end.
+
+        Another appender is told at once, unless it is to ``wait``. Readers are waited for at the end, so that what was
+        summed up of a period is not lost.
+        """
+        with self._transaction("BEGIN IMMEDIATE", _WAIT if wait else 0.0) as found:
             yield found
 
     @contextmanager
@@ -238,6 +246,7 @@ class StreamStore:
             connection = _connected(self.path, wait)
             with _closing(connection):
                 connection.execute(begin)
+                connection.execute(f"PRAGMA busy_timeout = {int(1000 * _WAIT)}")
                 self._check_form(connection)
                 try:
                     yield Transaction(connection, str(self.path))

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from sfumato import untrusted
 from sfumato.errors import ParameterError, ReleaseError, SfumatoError
+from sfumato.fileformat.owners import by_value
 from sfumato.intervals.estimate import HIDDEN
 from sfumato.owners import sums
 from sfumato.owners.joined import JoinedSketches, join
@@ -101,6 +102,7 @@ def together(studio: Studio, request: Request) -> Response:
         "warnings": _warnings(found),
         "owners": [_owner(name, one) for name, one in found.items()],
         "several": taken.manifest["several"],
+        "counted": by_value(owner["guarantee"] for owner in taken.manifest["owners"]),
         "questions": [question.plain() for question in questions],
         "summed": not isinstance(taken, JoinedSketches),
         "free": _free_name(studio),

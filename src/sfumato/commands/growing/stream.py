@@ -170,13 +170,14 @@ def _add_publish(acts: Any) -> None:
     parser.set_defaults(stands="the release was made")
     parser.add_argument("--out", metavar="FOLDER", required=True, help="Folder to create for the release.")
     parser.add_argument("--period", metavar="LABEL", help="Label of the last period in it (default: the newest).")
+    _add_ledger(parser)
 
 
 def _publish(options: Any) -> None:
     from sfumato.fileformat.plain_words import summary
     from sfumato.pipeline.stream import Stream
 
-    made = Stream(options.stream).publish(options.out, options.period)
+    made = Stream(options.stream, options.ledger).publish(options.out, options.period)
     tell(options, {"release": options.out, "manifest": made}, f"{summary(made)}\nRelease written to {options.out}")
 
 

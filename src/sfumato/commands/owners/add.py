@@ -11,8 +11,8 @@ def add_add(commands: Any) -> None:
     parser = command(
         commands,
         "add",
-        "Add up releases of several owners: covariances and histograms of different records, or sketches of different "
-        "columns of the same records in a shared space. Costs no privacy.",
+        "Add up releases of several owners: sums, or sketches of different columns. Covariances and histograms are of "
+        "different records, sketches of different columns of the same records in a space. Costs no privacy.",
         "sfumato add north.release south.release --out whole.release",
         _add,
     )
