@@ -431,6 +431,6 @@ PAPER = Paper(
     "is least squares on it, with a ridge by the public size of the noise. In the line *pooled, records* the\n"
     "sketch protects whole records at epsilon 4 instead.\n\n"
     "The unit and the epsilon of sketches were chosen on Covertype and Sports, since sketches that protect whole\n"
-    "records give much worse clusters. The ridge was chosen on Covertype. Nothing was chosen on Adult. In Sports\n"
+    "records give much worse clusters. The ridge and the label were chosen on Covertype, nothing on Adult. In Sports\n"
     "a row is a moment of a person: rows are protected there, not persons.",
 )
