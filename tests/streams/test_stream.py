@@ -1,6 +1,7 @@
 """Streams whole: the law of what they publish, what they are charged, who leaves, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import main
-from sfumato.errors import LedgerError, ParameterError, StreamError
+from sfumato.errors import BudgetError, LedgerError, ParameterError, StreamError
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.histogram import Histogram
@@ -195,6 +196,25 @@ def test_the_whole_horizon_is_charged_once_and_extending_charges_the_rest(made, 
         ledger.check_release(manifest)
     with pytest.raises(LedgerError, match="do not trust it"):
         ledger.check_release(second | {"stream": second["stream"] | {"digest": "0" * 64}})
+
+
+def test_a_stream_that_does_not_fit_leaves_its_dataset_as_it_was(made, ledger, files, tmp_path):
+    """Nothing is admitted for it, so a release of a file may come first."""
+    with pytest.raises(BudgetError):
+        made(ledger=ledger, guarantee=Guarantee(epsilon=4.0, delta=1e-6, unit="record"))
+    assert not (tmp_path / "a.stream").exists()
+    small = Guarantee(epsilon=0.1, delta=1e-7, unit="record")
+    terms = {"schema": Schema.reals(2, low=0, high=1), "mechanism": Covariance()}
+    release_to(tmp_path / "r", files[0], guarantee=small, ledger=ledger.account("people"), **terms)
+
+
+def test_a_charged_stream_without_entries_is_refused(made, ledger, files):
+    """It would draw without being charged."""
+    stream = made(ledger=ledger)
+    with StreamStore(stream.path).writing() as one:
+        one.describe(replace(one.description, entries=()))
+    with pytest.raises(StreamError, match="damaged"):
+        stream.append(files[0], period="first")
 
 
 def test_files_of_periods_belong_to_the_dataset_of_the_stream(made, ledger, files, tmp_path):

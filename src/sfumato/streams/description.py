@@ -133,6 +133,8 @@ class StreamDescription:
             raise ParameterError("its noise does not keep its promise, by this version of sfumato")
         where = None if ledger is None else (ledger["where"], str(ledger["dataset"]))
         entries = [] if ledger is None else [Entered(e["number"], e["hash"], e["horizon"]) for e in ledger["entries"]]
+        if ledger is not None and not (entries and isinstance(ledger["where"], str | None)):
+            raise ParameterError("its description is damaged")
         name, protected = told["id"], told["protected"]
         if not (isinstance(name, str) and len(name) == _ID and name.isalnum() and isinstance(protected, bool)):
             raise ParameterError("its description is damaged")
