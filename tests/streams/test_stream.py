@@ -18,6 +18,7 @@ from sfumato.pipeline import stream_charges
 from sfumato.pipeline.release import release_to
 from sfumato.pipeline.stream import Stream
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.projection.space import Space
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
 from sfumato.streams import running
@@ -206,6 +207,20 @@ def test_a_stream_that_does_not_fit_leaves_its_dataset_as_it_was(made, ledger, f
     small = Guarantee(epsilon=0.1, delta=1e-7, unit="record")
     terms = {"schema": Schema.reals(2, low=0, high=1), "mechanism": Covariance()}
     release_to(tmp_path / "r", files[0], guarantee=small, ledger=ledger.account("people"), **terms)
+
+
+def test_a_stream_that_its_file_could_not_hold_is_refused_before_it_is_charged(made, ledger, tmp_path):
+    space = Space(Schema.reals(2, low=0, high=1))
+    with pytest.raises(ParameterError, match="in no shared space"):
+        made(ledger=ledger, schema=space.schema, mechanism=Covariance(space=space, columns=["c0"]))
+    assert not (tmp_path / "a.stream").exists()
+    assert not ledger.dataset("people").releases
+
+
+@pytest.mark.parametrize("bins", [np.int64(4), np.array([0.2, 0.5]), (0.2, 0.5)])
+def test_cuts_of_counts_may_be_arrays(made, bins):
+    stream = appended(made(mechanism=Histogram((("c0",),), bins={"c0": bins})), DAYS[:1])
+    assert stream.release().columns.size == (4 if np.ndim(bins) == 0 else 3)
 
 
 def test_a_charged_stream_without_entries_is_refused(made, ledger, files):

@@ -45,7 +45,9 @@ class StreamCharges:
         where, dataset = about.ledger
         if isinstance(ledger, Account):
             if ledger.name != dataset or ledger.part is not None:
-                raise ParameterError(f"this stream is charged to the whole dataset {dataset!r}: give an account of that")
+                raise ParameterError(
+                    f"this stream is charged to the whole dataset {dataset!r}: give an account of that"
+                )
             return cls(ledger)
         if ledger is None and where is None:
             raise LedgerError("this stream is charged to a ledger that is not a file: name it with --ledger (ledger=)")
