@@ -309,8 +309,8 @@ def test_files_of_rows_that_leave_belong_to_the_dataset_too(made, ledger, files,
     with pytest.raises(LedgerError, match="already accounted for as 'others'"):
         stream.append(files[0], period="first", leaving=files[2])
     stream.append(files[0], period="first", leaving=files[1])
+    ledger.add_dataset("late", Guarantee(epsilon=3.0, delta=1e-6, neighbours="add-remove"))
     with pytest.raises(LedgerError, match="already accounted for as 'leaving'"):
-        ledger.add_dataset("late", Guarantee(epsilon=3.0, delta=1e-6, neighbours="add-remove"))
         release_to(tmp_path / "t", files[1], guarantee=small, ledger=ledger.account("late"), **terms)
 
 

@@ -22,7 +22,7 @@ def remember(seen: set[str], release: AnyRelease) -> Manifest:
     The manifest of the release, whose digest tells it from all others: one in memory has no files that would.
     """
     numbers = hashlib.sha256(np.ascontiguousarray(release.columns).tobytes()).hexdigest()
-    manifest = release.manifest
+    manifest: Manifest = release.manifest
     if not manifest["files"]:
         named = hashlib.sha256(f"{manifest['digest']} {numbers}".encode()).hexdigest()
         manifest = cast("Manifest", dict(manifest) | {"digest": named})
