@@ -1,6 +1,7 @@
 """Streams whole: the law of what they publish, what they are charged, who leaves, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import main
-from sfumato.errors import LedgerError, ParameterError, StreamError
+from sfumato.errors import BudgetError, LedgerError, ParameterError, StreamError
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.mechanisms.histogram import Histogram
@@ -17,6 +18,7 @@ from sfumato.pipeline import stream_charges
 from sfumato.pipeline.release import release_to
 from sfumato.pipeline.stream import Stream
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.projection.space import Space
 from sfumato.randomness.secret import Secret
 from sfumato.releases.release import load
 from sfumato.streams import running
@@ -197,6 +199,39 @@ def test_the_whole_horizon_is_charged_once_and_extending_charges_the_rest(made, 
         ledger.check_release(second | {"stream": second["stream"] | {"digest": "0" * 64}})
 
 
+def test_a_stream_that_does_not_fit_leaves_its_dataset_as_it_was(made, ledger, files, tmp_path):
+    """Nothing is admitted for it, so a release of a file may come first."""
+    with pytest.raises(BudgetError):
+        made(ledger=ledger, guarantee=Guarantee(epsilon=4.0, delta=1e-6, unit="record"))
+    assert not (tmp_path / "a.stream").exists()
+    small = Guarantee(epsilon=0.1, delta=1e-7, unit="record")
+    terms = {"schema": Schema.reals(2, low=0, high=1), "mechanism": Covariance()}
+    release_to(tmp_path / "r", files[0], guarantee=small, ledger=ledger.account("people"), **terms)
+
+
+def test_a_stream_that_its_file_could_not_hold_is_refused_before_it_is_charged(made, ledger, tmp_path):
+    space = Space(Schema.reals(2, low=0, high=1))
+    with pytest.raises(ParameterError, match="in no shared space"):
+        made(ledger=ledger, schema=space.schema, mechanism=Covariance(space=space, columns=["c0"]))
+    assert not (tmp_path / "a.stream").exists()
+    assert not ledger.dataset("people").releases
+
+
+@pytest.mark.parametrize("bins", [np.int64(4), np.array([0.2, 0.5]), (0.2, 0.5)])
+def test_cuts_of_counts_may_be_arrays(made, bins):
+    stream = appended(made(mechanism=Histogram((("c0",),), bins={"c0": bins})), DAYS[:1])
+    assert stream.release().columns.size == (4 if np.ndim(bins) == 0 else 3)
+
+
+def test_a_charged_stream_without_entries_is_refused(made, ledger, files):
+    """It would draw without being charged."""
+    stream = made(ledger=ledger)
+    with StreamStore(stream.path).writing() as one:
+        one.describe(replace(one.description, entries=()))
+    with pytest.raises(StreamError, match="damaged"):
+        stream.append(files[0], period="first")
+
+
 def test_files_of_periods_belong_to_the_dataset_of_the_stream(made, ledger, files, tmp_path):
     """A release of one is charged there; a file of another dataset is refused, and one of nobody is not."""
     appended(made(ledger=Ledger(tmp_path / "budget.db").account("people")), files[:2])
@@ -274,8 +309,8 @@ def test_files_of_rows_that_leave_belong_to_the_dataset_too(made, ledger, files,
     with pytest.raises(LedgerError, match="already accounted for as 'others'"):
         stream.append(files[0], period="first", leaving=files[2])
     stream.append(files[0], period="first", leaving=files[1])
+    ledger.add_dataset("late", Guarantee(epsilon=3.0, delta=1e-6, neighbours="add-remove"))
     with pytest.raises(LedgerError, match="already accounted for as 'leaving'"):
-        ledger.add_dataset("late", Guarantee(epsilon=3.0, delta=1e-6, neighbours="add-remove"))
         release_to(tmp_path / "t", files[1], guarantee=small, ledger=ledger.account("late"), **terms)
 
 

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterable
 
-from sfumato.fileformat.manifest import GuaranteeFields, Manifest
+from sfumato.fileformat.manifest import Manifest
 from sfumato.fileformat.spaces import space_agrees
+from sfumato.privacy.guarantee import GuaranteeFields
 from sfumato.tables.schema import Schema
 
 BY_COLUMNS = ("sketch",)  # kinds whose sums are of different columns of the same records

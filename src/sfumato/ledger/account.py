@@ -100,9 +100,7 @@ class Account(InNotebooks):
         """One attempt to spend: the price, and the entry; raises _Moved if something was spent in between."""
         folded = self.journal.folded()
         dataset, sources = self._standing(folded), self._sources(folded, request)
-        quotes, charges = self._quotes(dataset, request)
-        if not all(quote.fits for quote in quotes):
-            raise self._refusal(dataset, request, quotes, charges)
+        quotes, charges = self._fitting(dataset, request)
         unmoved = _unmoved(self.name, folded)
 
         def still(now: "Folded") -> None:
@@ -111,6 +109,16 @@ class Account(InNotebooks):
 
         body = _reservation_json(request, self.part, quotes, charges) | sources
         return self.journal.append(self.name, "reserve", body, still)
+
+    def check_room(self, request: Request) -> None:
+        """Refuse a request that the account has no room for, before its data are admitted; nothing is written."""
+        self._fitting(self.dataset, request)
+
+    def _fitting(self, dataset: Standing, request: Request) -> tuple[list[Quote], list[Charge]]:
+        quotes, charges = self._quotes(dataset, request)
+        if not all(quote.fits for quote in quotes):
+            raise self._refusal(dataset, request, quotes, charges)
+        return quotes, charges
 
     def _quotes(self, dataset: Standing, request: Request) -> tuple[list[Quote], list[Charge]]:
         if request.outside and not self.exceptions:

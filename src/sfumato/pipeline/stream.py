@@ -94,6 +94,7 @@ class Stream:
         store.check_free()
         made = StreamDescription.new(mechanism or Covariance(), settled, guarantee, horizon, method)
         made = replace(made, protected=not testing)
+        made.check_kept()
         if account is None:
             store.make(made)
         elif testing:

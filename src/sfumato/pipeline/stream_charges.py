@@ -60,9 +60,11 @@ class StreamCharges:
         if account.part is not None:
             raise ParameterError("a stream is of a whole dataset, and not of a part of it: leave --part out")
         own = cls(account)
-        account.admit(schema_text(about.schema.to_dict()), _own(about))
         loss = about.measuring.whole(about.scale, about.horizon)
-        with charged(account, own._request(about, loss, about.guarantee, about.horizon)) as reservation:
+        request = own._request(about, loss, about.guarantee, about.horizon)
+        account.check_room(request)
+        account.admit(schema_text(about.schema.to_dict()), _own(about))
+        with charged(account, request) as reservation:
             place = None if account.journal.file is None else str(account.journal.file)
             entry = Entered(reservation.number, reservation.hash, about.horizon)
             made = replace(about, ledger=(place, account.name), entries=(entry,))

@@ -82,6 +82,17 @@ class StreamDescription:
         entries = self.entries if entry is None else (*self.entries, entry)
         return replace(self, horizon=horizon, entries=entries)
 
+    def check_kept(self) -> None:
+        """Refuse a stream, before it is charged, whose file would not say the same of it as it does now."""
+        try:
+            text = json.dumps(self.to_dict(), allow_nan=False)
+        except (TypeError, ValueError):
+            raise ParameterError(
+                "the file of a stream holds plain numbers and texts: state its recipe in these"
+            ) from None
+        if StreamDescription.from_text(text).to_dict() != self.to_dict():
+            raise ParameterError("the file of a stream cannot hold this recipe")
+
     def to_dict(self) -> dict[str, Any]:
         """All fields of a stream's description, as JSON has them."""
         made = self.measuring
@@ -133,6 +144,8 @@ class StreamDescription:
             raise ParameterError("its noise does not keep its promise, by this version of sfumato")
         where = None if ledger is None else (ledger["where"], str(ledger["dataset"]))
         entries = [] if ledger is None else [Entered(e["number"], e["hash"], e["horizon"]) for e in ledger["entries"]]
+        if ledger is not None and not (entries and isinstance(ledger["where"], str | None)):
+            raise ParameterError("its description is damaged")
         name, protected = told["id"], told["protected"]
         if not (isinstance(name, str) and len(name) == _ID and name.isalnum() and isinstance(protected, bool)):
             raise ParameterError("its description is damaged")

@@ -73,6 +73,8 @@ def statistic_of(recipe: Recipe, schema: Schema, guarantee: Guarantee) -> Stream
     """The statistic of a stream from a recipe of ordinary releases; refuses those that are no sums with one noise."""
     if guarantee.delta == 0:
         raise ParameterError("streams have Gaussian noise, which needs delta > 0, got delta=0.0: give a small delta")
+    if getattr(recipe, "space", None) is not None:
+        raise ParameterError("streams are in no shared space: leave it out, and give the schema of the periods")
     if isinstance(recipe, Covariance):
         return _covariance(recipe, schema, guarantee)
     if isinstance(recipe, Histogram):
@@ -171,7 +173,8 @@ class StreamedHistogram(StreamStatistic):
     def facts(self) -> Facts:
         """The tables of a streamed histogram, and their cuts."""
         tables = [list(names) for names in self.prepared.cells.names]
-        return {"name": "histogram", "tables": tables, "bins": dict(self.prepared.recipe.bins)}
+        bins = {name: np.asarray(cuts).tolist() for name, cuts in self.prepared.recipe.bins.items()}
+        return {"name": "histogram", "tables": tables, "bins": bins}
 
     @property
     def reach(self) -> float:
