@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.errors import StreamError
 from sfumato.pipeline.stream import Stream
-from sfumato.streams import running
+from sfumato.streams import running, store
 from sfumato.streams.factorisation import Node
 from sfumato.streams.store import StreamStore
 
@@ -158,6 +158,7 @@ def test_damage_anywhere_is_found_or_harmless(made):
         "UPDATE measurements SET decoded = x'0000'",
         "DELETE FROM measurements",
         "UPDATE periods SET rows = 'many'",
+        "UPDATE periods SET number = -number",
     ],
 )
 def test_what_a_stranger_wrote_is_refused_in_one_line(made, change):
@@ -165,10 +166,38 @@ def test_what_a_stranger_wrote_is_refused_in_one_line(made, change):
     stream = filled(made, method="tree")
     connection = sqlite3.connect(stream.path)
     connection.execute(change)
+    for (body,) in connection.execute("SELECT body FROM heading WHERE typeof(body) = 'text'").fetchall():
+        connection.execute("UPDATE heading SET mark = ?", (store._digest("heading", body.encode()),))
     connection.commit()
     connection.close()
     with pytest.raises(StreamError) as error:
         _used(stream)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["square-root", "tree"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE heading SET body = replace(body, '\"high\":1', '\"high\":3')",
+        "UPDATE heading SET body = replace(body, '\"scale\":', '\"scale\":9')",
+        "UPDATE periods SET rows = rows + 1 WHERE number = 1",
+        "UPDATE periods SET label = 'day X' WHERE number = 4",
+        "UPDATE measurements SET body = CAST(x'01' || substr(body, 2) AS BLOB) WHERE place = 4 * 64 + {level}",
+        "UPDATE measurements SET decoded = CAST(x'01' || decoded AS BLOB) WHERE place = 4 * 64 + {level}",
+        "UPDATE measurements SET decoded = CAST(x'01' || coalesce(substr(decoded, 2), '') AS BLOB) WHERE place = 4 * 64 + {level}",
+        "UPDATE measurements SET mark = CAST(x'01' || substr(mark, 2) AS BLOB) WHERE place = 4 * 64 + {level}",
+    ],
+)
+def test_nothing_is_published_of_what_was_damaged(made, method, change):
+    """Whatever a publication says or is decoded from has a digest, what trees were decoded to as well."""
+    stream = filled(made, 4, method=method)
+    connection = sqlite3.connect(stream.path)
+    connection.execute(change.format(level=2 if method == "tree" else 0))
+    connection.commit()
+    connection.close()
+    with pytest.raises(StreamError, match="put a copy back only if nothing was appended since") as error:
+        stream.release()
     assert "\n" not in str(error.value)
 
 

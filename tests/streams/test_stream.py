@@ -314,6 +314,91 @@ def test_files_of_rows_that_leave_belong_to_the_dataset_too(made, ledger, files,
         release_to(tmp_path / "t", files[1], guarantee=small, ledger=ledger.account("late"), **terms)
 
 
+# ---- which files -----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_in_one_period_with_group_1(made, files, tmp_path):
+    """Under another label, another name, or in a folder of files; the same name with other rows is another file."""
+    stream = made()
+    stream.append(files[0], period="2026-03")
+    copy, folder = tmp_path / "copy.parquet", tmp_path / "folder"
+    copy.write_bytes(files[0].read_bytes())
+    folder.mkdir()
+    for number, path in enumerate(files[:2]):
+        (folder / f"{number}.parquet").write_bytes(path.read_bytes())
+    for path in (files[0], copy, folder, str(copy)):
+        for again in (False, True):
+            with pytest.raises(StreamError) as error:
+                stream.append(path, period="2026-04", again=again)
+            name = getattr(path, "name", "copy.parquet")
+            told = f"{name} was appended as '2026-03' already: a row may be in one period only with group 1"
+            assert str(error.value) == told
+    assert [period.label for period in stream.periods] == ["2026-03"]
+    copy.write_bytes(files[1].read_bytes())
+    assert stream.append(copy, period="2026-04") == 2
+    assert stream.append(DAYS[0], period="2026-05") == 3  # nothing is known of tables in memory
+
+
+def test_a_file_may_come_again_if_that_is_said_and_people_may_have_several_rows(made, files):
+    stream = made(guarantee=COMING)
+    stream.append(files[0], period="first")
+    with pytest.raises(
+        StreamError, match=r"0\.parquet was appended as 'first' already: say --again .* the 2 rows of each"
+    ):
+        stream.append(files[0], period="second")
+    stream.append(files[0], period="second", again=True)
+    stream.append(files[1], period="third", leaving=files[0])
+    with pytest.raises(StreamError, match=r"0\.parquet was subtracted as 'third' already: say --again"):
+        stream.append(files[2], period="fourth", leaving=files[0])
+
+
+@pytest.fixture
+def nobody(tmp_path):
+    path = tmp_path / "nobody.csv"
+    path.write_text("c0,c1\n")
+    return path
+
+
+def test_a_period_without_rows_is_meant_where_their_number_is_public(made, nobody):
+    stream = made()
+    with pytest.raises(StreamError, match=r"^nobody.csv has no rows, .* say --empty"):
+        stream.append(nobody, period="a")
+    assert stream.periods == ()
+    for label in "ab":  # which are two files with the same bytes
+        stream.append(nobody, period=label, empty=True)
+    assert [period.rows for period in stream.periods] == [0, 0]
+
+
+def test_a_period_without_rows_is_as_any_other_where_their_number_is_protected(made, nobody):
+    stream = made(guarantee=Guarantee(epsilon=1.0, delta=1e-6, neighbours="add-remove"))
+    assert [stream.append(nobody, period=label) for label in "ab"] == [1, 2]
+    assert stream.release().manifest["stream"]["period"] == 2
+
+
+def test_a_ledger_that_is_lost_is_not_replaced_by_a_new_one(made, ledger, files, tmp_path):
+    """No error says to make one; and with a new one, even of the same names, nothing is drawn or published."""
+    stream = made(ledger=ledger)
+    stream.append(files[0], period="a")
+    before, moved = tmp_path / "budget.db", tmp_path / "moved.db"
+    before.rename(moved)
+    gone = f"this stream was charged to {before}, which is gone: put it back, or say where it is with --ledger; a new "
+    for act in (lambda: stream.append(files[1], period="b"), lambda: stream.extend(9)):
+        with pytest.raises(LedgerError) as error:
+            act()
+        assert str(error.value) == f"{gone}ledger will not do"
+    with pytest.raises(LedgerError) as error:
+        Stream(stream.path, str(tmp_path / "nowhere.db")).extend(9)
+    assert str(error.value) == f"there is no ledger at {tmp_path / 'nowhere.db'}; {gone}ledger will not do"
+    other = Ledger.create(tmp_path / "new.db")
+    with pytest.raises(LedgerError, match="has no dataset 'people'; this stream was charged to .* will not do"):
+        Stream(stream.path, other).append(files[1], period="b")
+    other.add_dataset("people", Guarantee(epsilon=3.0, delta=1e-6, unit="record"))
+    with pytest.raises(LedgerError, match=r"nothing is drawn; say where its own ledger is .* will not do"):
+        Stream(stream.path, other).append(files[1], period="b")
+    assert len(stream.periods) == 1
+    assert Stream(stream.path, str(moved)).append(files[1], period="b") == 2
+
+
 def test_a_stream_whose_charge_was_voided_draws_nothing(made, ledger, files, monkeypatch):
     """Its maker was killed before the draw, and somebody gave the budget back."""
     with monkeypatch.context() as patch:

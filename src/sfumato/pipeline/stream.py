@@ -12,8 +12,7 @@ there is charged, and draws only once its ledger has recorded that.
 """
 
 import datetime as dt
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,11 @@ from sfumato.estimation import covariances
 from sfumato.fileformat import leftovers, writer
 from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest
 from sfumato.files.open_table import open_table
-from sfumato.ledger.sources import Origin
 from sfumato.mechanisms.base import Published, Recipe
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.numerics.lattice import Total
 from sfumato.numerics.types import Floats
+from sfumato.pipeline import stream_sources
 from sfumato.pipeline.release import FROM_BOUNDS, Budget, account_of, key_of, source_of
 from sfumato.pipeline.stream_charges import StreamCharges
 from sfumato.privacy.calibration import least_epsilon
@@ -55,7 +54,7 @@ class Stream:
 
     >>> stream = Stream.init("people.stream", schema=schema, guarantee=promise, horizon=365)  # doctest: +SKIP
     >>> stream.append("monday.csv", period="2026-11-16")  # doctest: +SKIP
-    >>> stream.release().correlation("age", "income")  # doctest: +SKIP
+    >>> stream.release().correlation()["age", "income"]  # doctest: +SKIP
     """
 
     path: str | Path
@@ -120,12 +119,7 @@ class Stream:
     def periods(self) -> tuple[Period, ...]:
         """The periods that were appended, in order."""
         with self._store.reading() as stream:
-            last = stream.last()
-            numbers = range(1, 1 + (0 if last is None else last.number))
-            found = [stream.numbered(number) for number in numbers]
-            if None in found:
-                raise stream.damaged()
-            return tuple(period for period in found if period is not None)
+            return tuple(stream.periods())
 
     @property
     def _store(self) -> StreamStore:
@@ -133,12 +127,14 @@ class Stream:
 
     # ---- periods arrive ----
 
-    def append(
+    def append(  # noqa: PLR0913 - what a period is, and what is meant by it
         self,
         data: Any,
         *,
         period: str,
         leaving: Any = None,
+        again: bool = False,
+        empty: bool = False,
         progress: Progress = ignore,
         secret: Secret | None = None,
     ) -> int:
@@ -147,6 +143,9 @@ class Stream:
         Guarantee: it is stored whole or not at all. A label that is there already is refused, and nothing is read or
         drawn: after a crash the same call can be made again. ``leaving``: rows of earlier periods that leave, which are
         subtracted; each arrival or departure counts as one row of its person.
+
+        again : take a file that was appended before, where the group is more than 1: its people have rows in both.
+        empty : take a table without rows, where the number of rows is public.
         """
         _check_label(period)
         key = key_of(secret)
@@ -154,20 +153,24 @@ class Stream:
             about, number = stream.description, self._room(stream, period)
             _check_key(about, key)
             if leaving is not None:
-                _check_leaving(about.measuring.guarantee)
+                stream_sources.check_leaving(about.measuring.guarantee)
             charges = StreamCharges.of(about, self.ledger)
             origins = [source_of(one) for one in (data, leaving) if one is not None]
             if charges is not None:
                 charges.settle(about)
                 charges.tell(about, stream)
                 charges.check_new(about, number, origins)
+            stream_sources.check_first(stream, data, leaving, again=again)
             exact, rows = _summed(data, about, progress)
+            stream_sources.check_rows(about, data, rows, empty=empty)
+            left = 0
             if leaving is not None:
-                gone, _ = _summed(leaving, about, ignore)
+                gone, left = _summed(leaving, about, ignore)
                 exact = _without(exact, gone)
             now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            noted = None if charges is None else _noted(origins)
-            stream.add_period(Period(number, period, rows if about.counted else None, now, noted))
+            noted = None if charges is None else stream_sources.noted(origins)
+            files = stream_sources.fingerprints(about, data if rows else None, leaving if left else None)
+            stream.add_period(Period(number, period, rows if about.counted else None, now, noted, files))
             running.add(stream, number, exact, key)
         if charges is not None:
             with self._store.writing(wait=True) as stream:
@@ -290,15 +293,6 @@ class Stream:
             yield from leaders.leaders(matrices(), dim, dimension)
 
 
-def _noted(origins: Sequence[Origin]) -> str:
-    """What a ledger is to be told of the files of a period: the first is its place, the others are marks of it."""
-    first, *others = origins
-    others = [other for other in others if not other.in_memory]
-    marks = [*first.marks, *(mark for other in others for mark in (other.place, *other.marks))]
-    links = [*first.links, *(link for other in others for link in other.links)]
-    return json.dumps([first.place, marks, links])
-
-
 def _check_label(label: object) -> None:
     plain = isinstance(label, str) and label.strip() == label and 0 < len(label) <= _LONGEST_LABEL
     if not plain or not str(label).isprintable():
@@ -308,19 +302,6 @@ def _check_label(label: object) -> None:
 def _check_key(about: StreamDescription, key: Secret) -> None:
     if about.protected and not protects(key):
         raise ParameterError("this stream protects people: a testing secret needs a stream made with testing=True")
-
-
-def _check_leaving(guarantee: Guarantee) -> None:
-    if guarantee.neighbours == "replace":
-        raise ParameterError(
-            "rows that leave are protected where records are added or removed: make the stream with "
-            "neighbours='add-remove' and group=2 or more"
-        )
-    if guarantee.group < 2:
-        raise ParameterError(
-            "somebody who comes and leaves has two rows, an arrival and a departure: leaving needs a stream with "
-            f"group=2 or more (3 for corrections), got group={guarantee.group}"
-        )
 
 
 def _summed(data: Any, about: StreamDescription, progress: Progress) -> tuple[Total, int]:

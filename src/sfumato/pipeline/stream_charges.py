@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from sfumato import untrusted
 from sfumato.errors import LedgerError, ParameterError, StreamError
 from sfumato.ledger.account import Account
 from sfumato.ledger.ledger import Ledger, schema_text
@@ -52,6 +54,12 @@ class StreamCharges:
         if ledger is None and where is None:
             raise LedgerError("this stream is charged to a ledger that is not a file: name it with --ledger (ledger=)")
         found = ledger if isinstance(ledger, Ledger) else Ledger(str(where if ledger is None else ledger))
+        file = found.journal.file
+        if file is not None and not file.exists():
+            asked = "" if str(file) == where else f"there is no ledger at {file}; "
+            raise LedgerError(f"{asked}{_gone(where)}")
+        if dataset not in found.journal.folded().datasets:
+            raise LedgerError(f"{found.journal.name} has no dataset {untrusted.line(dataset)!r}; {_gone(where)}")
         return cls(found.account(dataset))
 
     @classmethod
@@ -101,7 +109,8 @@ class StreamCharges:
             elif state != "committed":
                 became = "has no such entry" if state is None else f"has voided entry {entry.number}"
                 raise LedgerError(
-                    f"{journal.name} {became}, which this stream was charged to: it is not charged, so nothing is drawn"
+                    f"{journal.name} {became}, which this stream was charged to: it is not charged, so nothing is drawn; "
+                    "say where its own ledger is with --ledger, a new one will not do"
                 )
 
     @contextmanager
@@ -209,6 +218,13 @@ class StreamCharges:
 
         with suppress(_Told):
             self.account.admit(text, origin, absent)
+
+
+def _gone(where: str | None) -> str:
+    """What to do about the ledger of a stream that is not where it was."""
+    place = "another one" if where is None else untrusted.line(where)
+    what = ", which is gone: put it back, or say" if where is not None and not Path(where).exists() else ": say"
+    return f"this stream was charged to {place}{what} where it is with --ledger; a new ledger will not do"
 
 
 class _Told(Exception):  # noqa: N818 - no error, there is nothing to do

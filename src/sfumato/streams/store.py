@@ -15,7 +15,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,29 +27,37 @@ from sfumato.streams.description import StreamDescription
 from sfumato.streams.factorisation import Node
 
 _TABLES = {
-    "heading": "CREATE TABLE heading (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL)",
+    "heading": "CREATE TABLE heading (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL, mark BLOB NOT NULL)",
     "periods": "CREATE TABLE periods (number INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, rows INTEGER, "
-    "at TEXT NOT NULL, origin TEXT)",
+    "at TEXT NOT NULL, origin TEXT, sources TEXT NOT NULL, mark BLOB NOT NULL)",
     "sums": "CREATE TABLE sums (place INTEGER PRIMARY KEY, body BLOB NOT NULL, mark BLOB NOT NULL)",
     "measurements": "CREATE TABLE measurements (place INTEGER PRIMARY KEY, body BLOB NOT NULL, decoded BLOB NOT NULL, "
     "mark BLOB NOT NULL)",
 }
+_PERIODS = "SELECT number, label, rows, at, origin, sources, mark FROM periods"
 _MEASURED = "SELECT body, decoded, mark FROM measurements WHERE place = ?"
 _LEVELS = 64  # places of a period
 _LARGEST = 1 << 28  # bytes of anything in it
 _WAIT = 30.0  # seconds, for a reader
 _BUSY = "another process is using it: one appends at a time"
+_COPY = "put a copy back only if nothing was appended since it was made"
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period of a stream: ``rows`` is None where that is protected, ``origin`` what a ledger is still to be told."""
+    """A period of a stream, as its file has it.
+
+    rows    : None where their number is protected.
+    origin  : what a ledger is still to be told.
+    sources : fingerprints of the files it was read from; they depend on cells, so they are secret as exact sums are.
+    """
 
     number: int
     label: str
     rows: int | None
     at: str
     origin: str | None = None
+    sources: tuple[str, ...] = ()
 
 
 class Transaction:
@@ -59,9 +67,11 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
         self._connection, self._name = connection, name
-        (text,) = self._one("SELECT body FROM heading WHERE one = 1") or ("",)
+        text, mark = self._one("SELECT body, mark FROM heading WHERE one = 1") or ("", b"")
+        if not isinstance(text, str) or mark != _digest("heading", text.encode()):
+            raise self.damaged()
         try:
-            self.description = StreamDescription.from_text(text if isinstance(text, str) else "")
+            self.description = StreamDescription.from_text(text)
         except ParameterError as error:
             raise StreamError(f"{name} cannot be used as a stream: {error}") from None
 
@@ -90,23 +100,44 @@ class Transaction:
 
     def untold(self) -> list[Period]:
         """The periods of the stream that its ledger was not told of."""
-        found = self._connection.execute("SELECT number FROM periods WHERE origin IS NOT NULL ORDER BY number")
-        return [period for (number,) in found.fetchall() if (period := self.numbered(number)) is not None]
+        return [self._read(row) for row in self._connection.execute(f"{_PERIODS} WHERE origin IS NOT NULL")]
+
+    def periods(self, until: int | None = None) -> Iterator[Period]:
+        """The periods of the stream in order, up to one; every one is checked, and that none is missing."""
+        which = "" if until is None else f"WHERE number <= {until:d}"
+        found = self._connection.execute(f"{_PERIODS} {which} ORDER BY number")
+        number = 0
+        for number, row in enumerate(found, start=1):
+            period = self._read(row)
+            if period.number != number:
+                raise self.damaged()
+            yield period
+        if until is not None and number != until:
+            raise self.damaged()
+
+    def read_from(self, sources: Sequence[str]) -> Period | None:
+        """The first period of the stream that was read from one of these files, by their fingerprints."""
+        sought = frozenset(sources)
+        return next((period for period in self.periods() if sought.intersection(period.sources)), None)
 
     def _period(self, which: str, *values: object) -> Period | None:
-        found = self._one(f"SELECT number, label, rows, at, origin FROM periods {which}", *values)  # noqa: S608
-        if found is None:
-            return None
-        number, label, rows, at, origin = found
-        sound = isinstance(number, int) and isinstance(label, str) and isinstance(at, str)
+        found = self._one(f"{_PERIODS} {which}", *values)
+        return None if found is None else self._read(found)
+
+    def _read(self, row: Sequence[object]) -> Period:
+        """A period from a row of the stream's file: types and digest are checked."""
+        number, label, rows, at, origin, sources, mark = row
+        sound = isinstance(number, int) and isinstance(label, str) and isinstance(at, str) and isinstance(sources, str)
         if not (sound and isinstance(rows, int | None) and isinstance(origin, str | None)):
             raise self.damaged()
-        return Period(number, label, rows, at, origin)  # type: ignore[arg-type]
+        found = Period(number, label, rows, at, origin, tuple(sources.split()))  # type: ignore[arg-type,union-attr]
+        if mark != _period_mark(found):
+            raise self.damaged()
+        return found
 
     def rows_until(self, number: int) -> int:
         """The number of rows of the stream up to a period, where it is public."""
-        (found,) = self._one("SELECT total(rows) FROM periods WHERE number <= ?", number) or (0,)
-        return int(found) if isinstance(found, float) else 0
+        return sum(period.rows or 0 for period in self.periods(number))
 
     # ---- numbers ----
 
@@ -142,17 +173,15 @@ class Transaction:
 
     def damaged(self) -> StreamError:
         """The one error for a stream's file that does not hold what it must."""
-        return StreamError(
-            f"{self._name} is damaged: it does not hold what a stream of its periods does; use a copy only if nothing "
-            "was appended since it was made"
-        )
+        return StreamError(f"{self._name} is damaged: it does not hold what a stream of its periods does; {_COPY}")
 
     # ---- what is appended ----
 
     def add_period(self, period: Period) -> None:
         """Enter a period of the stream; its label must be new."""
-        row = period.number, period.label, period.rows, period.at, period.origin
-        self._connection.execute("INSERT INTO periods VALUES (?, ?, ?, ?, ?)", row)
+        sources = " ".join(period.sources)
+        row = period.number, period.label, period.rows, period.at, period.origin, sources, _period_mark(period)
+        self._connection.execute("INSERT INTO periods VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def add_sums(self, node: Node, high: Integers, low: Integers) -> None:
         """Keep exact sums of the stream, which are secret."""
@@ -171,11 +200,14 @@ class Transaction:
 
     def told(self, number: int) -> None:
         """Note that the ledger of the stream was told of a period."""
-        self._connection.execute("UPDATE periods SET origin = NULL WHERE number = ?", (number,))
+        found = self.numbered(number)
+        if found is not None:
+            mark = _period_mark(replace(found, origin=None))
+            self._connection.execute("UPDATE periods SET origin = NULL, mark = ? WHERE number = ?", (mark, number))
 
     def describe(self, description: StreamDescription) -> None:
         """Change what the stream says of itself: its horizon, and what was charged for it."""
-        self._connection.execute("UPDATE heading SET body = ? WHERE one = 1", (_body(description),))
+        self._connection.execute("UPDATE heading SET body = ?, mark = ? WHERE one = 1", _heading(description))
         self.description = description
 
 
@@ -184,11 +216,23 @@ def _place(node: Node) -> int:
 
 
 def _mark(node: Node, body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16, key=str(_place(node)).encode()).digest()
+    return _digest(str(_place(node)), body)
 
 
-def _body(description: StreamDescription) -> str:
-    return json.dumps(description.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+def _period_mark(period: Period) -> bytes:
+    told = [period.number, period.label, period.rows, period.at, period.origin, *period.sources]
+    return _digest("period", json.dumps(told).encode())
+
+
+def _digest(what: str, body: bytes) -> bytes:
+    """What damage to a row of a stream's file is known by."""
+    return hashlib.blake2b(body, digest_size=16, key=what.encode()).digest()
+
+
+def _heading(description: StreamDescription) -> tuple[str, bytes]:
+    """What a stream says of itself, as its file has it, and the digest of that."""
+    text = json.dumps(description.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text, _digest("heading", text.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +253,7 @@ class StreamStore:
                     connection.execute("BEGIN IMMEDIATE")
                     for statement in _TABLES.values():
                         connection.execute(statement)
-                    connection.execute("INSERT INTO heading VALUES (1, ?)", (_body(description),))
+                    connection.execute("INSERT INTO heading VALUES (1, ?, ?)", _heading(description))
                     connection.execute("COMMIT")
                 os.link(partial, self.path, follow_symlinks=False)
             finally:
@@ -272,9 +316,7 @@ class StreamStore:
         (page,) = connection.execute("PRAGMA page_size").fetchone()
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         if self.path.stat().st_size != page * pages:
-            raise StreamError(
-                f"{self.path} is damaged: the end of its file is missing; use a copy only if nothing was appended since"
-            )
+            raise StreamError(f"{self.path} is damaged: the end of its file is missing; {_COPY}")
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
@@ -285,9 +327,10 @@ class StreamStore:
             if "locked" in str(error):
                 raise StreamError(f"{self.path} is locked: {_BUSY}; try again when it has ended") from None
             told = " ".join(str(error).split())[:200]
-            raise StreamError(f"the stream {self.path} cannot be used ({told})") from None
-        except (UnicodeDecodeError, OverflowError):
-            raise StreamError(f"the stream {self.path} cannot be used (it is damaged)") from None
+            copy = f"; {_COPY}" if "malformed" in told or "not a database" in told else ""
+            raise StreamError(f"the stream {self.path} cannot be used ({told}){copy}") from None
+        except (UnicodeError, OverflowError):
+            raise StreamError(f"the stream {self.path} cannot be used (it is damaged); {_COPY}") from None
         except FileExistsError:
             raise StreamError(f"{self.path} already exists: choose another name") from None
 

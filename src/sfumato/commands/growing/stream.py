@@ -148,6 +148,12 @@ def _add_append(acts: Any) -> None:
         metavar="TABLE",
         help="Rows of earlier periods that leave or are corrected; needs add-remove neighbours and --group 2 or more.",
     )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="Take a file that was appended before: its people have rows in both periods; needs --group 2 or more.",
+    )
+    parser.add_argument("--empty", action="store_true", help="Take a table without rows, where their number is public.")
     add_dialect(parser)
     _add_ledger(parser)
 
@@ -159,7 +165,9 @@ def _append(options: Any) -> None:
     leaving = options.leaving
     if leaving is not None:
         leaving = TableFile(leaving, options.separator, options.encoding)
-    number = Stream(options.stream, options.ledger).append(table(options), period=options.period, leaving=leaving)
+    number = Stream(options.stream, options.ledger).append(
+        table(options), period=options.period, leaving=leaving, again=options.again, empty=options.empty
+    )
     facts = {"stream": options.stream, "period": number, "label": options.period}
     tell(options, facts, f"Appended period {number}, {options.period!r}, to {options.stream}.")
 
