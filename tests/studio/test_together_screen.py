@@ -164,7 +164,9 @@ def test_two_owners_with_enough_records_are_linked(visitor, folder):
         for name in ("one", "two")
     ]
     told = words(asked(visitor, names, question="links", share=0.5).text)
-    assert re.search(r"\d+ links of which at most 50(.0)?% are estimated to be false", told)
+    assert re.search(r"\d+ links, of which \d+\.\d% are estimated to be false. At least about \d+ records", told)
+    told = words(asked(visitor, names, question="links", share=0).text)
+    assert re.search(r"No links at 0%\. At this noise .* with both owners\. At 10%: \d+ links; at 20%: \d+\.", told)
     assert "Somebody who is with both owners loses" in told
 
 
