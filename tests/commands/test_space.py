@@ -91,6 +91,17 @@ def test_an_owner_of_some_columns_names_them(kind):
     assert sf.load("out.release").manifest["space"]["columns"] == ["age", "city"]
 
 
+@pytest.mark.parametrize("kind", ["sketch", "covariance", "histogram"])
+@pytest.mark.usefixtures("place")
+def test_who_lacks_columns_of_a_space_is_told_how_to_name_the_others(kind, capsys):
+    people(30).select(["name", *PARTS[0]]).to_pandas().to_csv("people.csv", index=False)
+    line = refused(capsys, *release(kind, "--space", "cohort.space"))
+    assert line.startswith("sfumato: csv file people.csv: the table has no column")
+    assert line.endswith("; if you hold only some of them: --columns age,city")
+    people(30).select(["name"]).to_pandas().to_csv("people.csv", index=False)
+    assert "--columns" not in refused(capsys, *release(kind, "--space", "cohort.space"))
+
+
 @pytest.mark.usefixtures("place")
 def test_a_price_is_that_of_the_release(capsys):
     sf.Ledger.create("budget.db").add_dataset("people", sf.Guarantee(epsilon=5.0, delta=1e-5))

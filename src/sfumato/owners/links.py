@@ -36,6 +36,9 @@ _LEARNED = 1_000  # rows at most that shares of errors are learned from
 _ROUNDS, _FIXED = 4, 30  # of EM, and of the overlap within each
 _LARGEST = 250.0  # logarithm of a likelihood ratio
 _FEW, _LOOSER = 20, (0.1, 0.2, 0.5)  # links below which it is told how many there are at looser rates, and those rates
+_UNTOLD = (
+    "At this noise links cannot be told from chance: this says nothing about how many people are with both owners."
+)
 
 
 class PairScorer(Protocol):
@@ -85,16 +88,12 @@ class Links:
     def describe(self, fdr: float = 0.05) -> str:
         """How many links there are at a share of false ones, and what follows; if few, how many at looser shares."""
         kept = self.at(fdr)
-        if len(kept):
-            lines = [
-                f"{len(kept):,} {'link' if len(kept) == 1 else 'links'}, of which {kept.fdr():.1%} are estimated to be false.",
-                f"At least about {self.expected_matches:,.0f} records are believed to be with both owners.",
-            ]
-        else:
-            lines = [
-                f"No links at {_percent(fdr)}. At this noise links cannot be told from chance: this says nothing about "
-                f"how many people are with both owners."
-            ]
+        lines = [
+            f"{len(kept):,} {'link' if len(kept) == 1 else 'links'}, of which {kept.fdr():.1%} are estimated to be "
+            f"false.\nAt least about {self.expected_matches:,.0f} records are believed to be with both owners."
+            if len(kept)
+            else f"No links at {_percent(fdr)}. {_UNTOLD}"
+        ]
         looser = [rate for rate in _LOOSER if rate > fdr][:2]
         if len(kept) < _FEW and looser:
             counts = [f"{_percent(rate)}: {len(self.at(rate)):,}" for rate in looser]
