@@ -64,6 +64,7 @@ class Links:
     expected_matches : how many records are believed to be with both owners, at least: too few where noise hides some.
     several          : what somebody loses who is with both owners: epsilon and delta of both releases together.
     counted          : what that counts of them with owners who protect values and no records, in words.
+    loosest          : the share of false links that they were chosen by (``at``); 1: all are there.
 
     Error: shares of false links are estimated by decoys, the first owner's own records. They are right in expectation
     if records that are with one owner only come from the same population for both, and nobody has two records with
@@ -76,6 +77,7 @@ class Links:
     expected_matches: float
     several: SeveralFacts
     counted: str = ""
+    loosest: float = 1.0
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -94,7 +96,7 @@ class Links:
             if len(kept)
             else f"No links at {_percent(fdr)}. {_UNTOLD}"
         ]
-        looser = [rate for rate in _LOOSER if rate > fdr][:2]
+        looser = [rate for rate in _LOOSER if fdr < rate <= self.loosest][:2]
         if len(kept) < _FEW and looser:
             counts = [f"{_percent(rate)}: {len(self.at(rate)):,}" for rate in looser]
             lines.append(f"At {counts[0]} links{''.join(f'; at {count}' for count in counts[1:])}.")
@@ -110,7 +112,8 @@ class Links:
         """The most links of which at most this share is estimated to be false."""
         check.between(0, 1, fdr=fdr)
         count = int(np.sum(self.rates <= fdr))
-        return replace(self, pairs=self.pairs[:count], probability=self.probability[:count], rates=self.rates[:count])
+        kept = {name: getattr(self, name)[:count] for name in ("pairs", "probability", "rates")}
+        return replace(self, **kept, loosest=min(fdr, self.loosest))
 
     @property
     def privacy(self) -> str:
