@@ -1,6 +1,7 @@
 """Commands beyond the sketch: plans, regions, the other kinds of release, and questions that a kind cannot answer."""
 
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,9 @@ import pytest
 
 from sfumato.cli import main
 from sfumato.commands import reproduce
+from sfumato.commands.console.estimates import print_bar
 from sfumato.errors import RangeError
+from sfumato.intervals.estimate import Estimate, Quantity
 from sfumato.releases.release import load
 
 FLAGS = "\n".join(f'[[columns]]\nname = "f{i}"\nkind = "flag"\n' for i in range(6))
@@ -301,3 +304,26 @@ def test_a_huge_noise_scale_is_refused_by_the_epsilon_that_asks_for_it(epsilon, 
     said = capsys.readouterr().err
     assert "64-bit sums" not in said
     assert f"epsilon={float(epsilon)}" in said
+
+
+@pytest.mark.parametrize(
+    ("raw", "error", "ends", "limits", "said"),
+    [
+        (29.0, 14.0, (1.0, 57.0), (0.0, 3.0), "give 29 +- 14, outside what is possible (0 to 3): the noise hides"),
+        (708.0, 3.0, (700.0, 710.0), (0.0, 5.0), "give 708 +- 3, outside what is possible (0 to 5): the noise hides"),
+        (-2.0, 3.0, (-8.0, 4.0), (0.0, 650.0), "give -2 +- 3, outside what is possible (0 to 650): the nearest that"),
+        (-2.0, 3.0, (-8.0, 4.0), (0.0, math.inf), "outside what is possible (0 or more): the nearest that"),
+        (2.0, 3.0, (-4.0, 8.0), (-math.inf, 1.0), "outside what is possible (at most 1): the nearest that"),
+        (2.0, 3.0, (-4.0, 8.0), (0.0, 3.0), None),
+        (0.0, 3.0, (-4.0, 8.0), (0.0, 3.0), None),
+        (math.nan, math.nan, (math.nan, math.nan), (0.0, 3.0), None),
+    ],
+)
+def test_an_estimate_outside_of_what_is_possible_does_not_look_exact(capsys, raw, error, ends, limits, said):
+    found = Estimate(raw, error, "noise", lambda _: ends, Quantity("squared distance", *limits))
+    print_bar(SimpleNamespace(level=0.95, json=False), "Squared distance", found)
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.startswith("The released numbers") == (said is not None)
+    assert said is None or said in line
+    print_bar(SimpleNamespace(level=0.95, json=True), "Squared distance", found)
+    assert set(json.loads(capsys.readouterr().out)) == {"value", "standard_error", "low", "high", "unit", "covers"}

@@ -21,6 +21,9 @@ def place(tmp_path, monkeypatch, capsys):
     return tmp_path
 
 
+ANYWAY = {"sketch": ["--anyway"]}  # at epsilon 1, which a plan calls hopeless
+
+
 def refused(capsys, *words):
     """The one line of a refusal."""
     assert main(words) == 2
@@ -71,7 +74,7 @@ def release(kind, *words):
 @pytest.mark.parametrize("kind", ["sketch", "covariance"])
 @pytest.mark.usefixtures("place")
 def test_a_release_in_a_space_needs_no_schema(kind, capsys):
-    assert main(release(kind, "--space", "cohort.space")) == 0
+    assert main(release(kind, "--space", "cohort.space", *ANYWAY.get(kind, []))) == 0
     digest = Space.read("cohort.space").digest
     assert f"shared space {digest[:12]}" in capsys.readouterr().out
     made = sf.load("out.release")
@@ -84,8 +87,19 @@ def test_a_release_in_a_space_needs_no_schema(kind, capsys):
 @pytest.mark.usefixtures("place")
 def test_an_owner_of_some_columns_names_them(kind):
     people(30).select(["name", *PARTS[0]]).to_pandas().to_csv("people.csv", index=False)
-    assert main(release(kind, "--space", "cohort.space", "--columns", "city, age")) == 0
+    assert main(release(kind, "--space", "cohort.space", "--columns", "city, age", *ANYWAY.get(kind, []))) == 0
     assert sf.load("out.release").manifest["space"]["columns"] == ["age", "city"]
+
+
+@pytest.mark.parametrize("kind", ["sketch", "covariance", "histogram"])
+@pytest.mark.usefixtures("place")
+def test_who_lacks_columns_of_a_space_is_told_how_to_name_the_others(kind, capsys):
+    people(30).select(["name", *PARTS[0]]).to_pandas().to_csv("people.csv", index=False)
+    line = refused(capsys, *release(kind, "--space", "cohort.space"))
+    assert line.startswith("sfumato: csv file people.csv: the table has no column")
+    assert line.endswith("; if you hold only some of them: --columns age,city")
+    people(30).select(["name"]).to_pandas().to_csv("people.csv", index=False)
+    assert "--columns" not in refused(capsys, *release(kind, "--space", "cohort.space"))
 
 
 @pytest.mark.usefixtures("place")
@@ -95,6 +109,35 @@ def test_a_price_is_that_of_the_release(capsys):
     for kind in ("sketch", "covariance"):
         assert main(["ledger", "price", kind, *promise, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["quotes"][0]["fits"]
+
+
+@pytest.mark.parametrize("dimension", ["4", "40", None])
+@pytest.mark.parametrize("columns", [[], ["--columns", "city,age"]])
+@pytest.mark.usefixtures("place")
+def test_a_hopeless_sketch_in_a_space_is_refused_as_any_other(capsys, dimension, columns):
+    wide = [] if dimension is None else ["--dimension", dimension]
+    assert main(["space", "--schema", "people.toml", *wide, "--out", "some.space"]) == 0
+    capsys.readouterr()
+    words = release("sketch", "--space", "some.space", *columns)
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0].startswith("distances at distance")
+    assert said.err.startswith("sfumato: Hopeless at ")
+    assert said.err.endswith("with this projection. Nothing was spent; to release it anyway, add --anyway\n")
+    assert main([*words, "--anyway"]) == 0
+    kept = release("sketch", "--space", "some.space", *columns, "--unit", "attribute", "--json")
+    kept = ["200" if word == "1" else "kept.release" if word == "out.release" else word for word in kept]
+    assert main(kept) == 0
+
+
+@pytest.mark.usefixtures("place")
+def test_a_projection_that_makes_nothing_smaller_is_told(capsys):
+    for dimension, told in (("4", False), ("40", True)):
+        words = ["--dimension", dimension, "--out", f"{dimension}.space"]
+        assert main(["space", "--schema", "people.toml", *words]) == 0
+        assert ("leave --dimension out to keep columns as they are" in capsys.readouterr().out) == told
+    assert main(["space", "--schema", "people.toml", "--out", "whole.space"]) == 0
+    assert "leave --dimension out" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,11 @@ def test_show_states_what_somebody_loses_who_is_with_both(run):
         ("estimate distance north.release south.release 3 south:1", "3: say whose record it is, such as north:3"),
         ("estimate distance north.release north:3 4", "north:3: there is one release"),
         ("estimate distance north.release south.release east:3 south:1", "there is no owner 'east'"),
-        ("estimate distance north.release south.release north:30 south:1", "records of north are numbered 0 to 29"),
+        (
+            "estimate distance north.release south.release north:30 south:1",
+            "records of north are numbered 0 to 29, got 30\n",
+        ),
+        ("estimate distance north.release 3 9000", "records are numbered 0 to 29, got 9000\n"),
         ("estimate distance north.release west.release north:3 west:1", "they differ in seed (1 and 2)"),
         ("estimate distance north.release other/north.release north:3 north:1", "two owners would be called 'north'"),
         ("estimate distance a=north.release a=south.release a:3 a:1", "two releases have the same name"),
@@ -121,6 +125,13 @@ def test_a_record_that_is_none_is_refused_by_its_form(capsys):
     with pytest.raises(SystemExit):
         main(["estimate", "distance", "north.release", "north:x", "3"])
     assert "OWNER:NUMBER" in capsys.readouterr().err
+
+
+def test_a_missing_number_of_clusters_is_named(run, capsys):
+    del run
+    with pytest.raises(SystemExit):
+        main(["estimate", "cluster", "north.release", "south.release"])
+    assert "the number of clusters is missing" in capsys.readouterr().err
 
 
 def test_other_kinds_are_refused(run, folder):

@@ -96,6 +96,29 @@ def test_rates_and_probabilities_fall_in_order(found):
     assert found.at(fdr=0.0).fdr() == 0.0
 
 
+def test_links_say_no_more_than_they_know(found):
+    """Noise hides matches, so their number is at least what is believed; without links it is not told at all."""
+    believed = f"At least about {found.expected_matches:.0f} records are believed to be with both owners."
+    assert found.describe(0.1).endswith(f"% are estimated to be false.\n{believed}")
+    assert f"at least about {found.expected_matches:.0f} records are with both" in repr(found)
+    none = found.describe(0.0).splitlines()
+    assert none[0] == (
+        "No links at 0%. At this noise links cannot be told from chance: this says nothing about how many people are "
+        "with both owners."
+    )
+    assert none[1:] == [f"At 10%: {len(found.at(0.1))} links; at 20%: {len(found.at(0.2))}."]
+    assert found.at(0.0).describe(0.0) == none[0]  # the others are not there to be counted
+    assert repr(found.at(0.0)) == "<no links of two owners, which does not say that nobody is with both>"
+
+
+def test_where_all_shares_are_loose_nothing_is_told_of_looser_ones(found):
+    few = dataclasses.replace(found, pairs=found.pairs[:1], probability=found.probability[:1], rates=found.rates[:1])
+    told = few.describe(0.2)
+    assert told.startswith("1 link, of which ")
+    assert told.endswith("\nAt 50%: 1 links.")
+    assert "At " not in few.describe(0.5).replace("At least", "")
+
+
 def _goes_to_decoys(epsilons, space, noise, factor=1.0):
     """Of owners who have nobody in common: whether each link goes to a decoy."""
     found = []
@@ -236,5 +259,10 @@ def test_the_command_writes_links(tmp_path, capsys):
     assert main([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert len(rows) == facts["links"] == len(facts["pairs"])
+    assert main([*words[:-3], "--fdr", "0", "--allow-unprotected"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("No links at 0%. At this noise links cannot be told from chance")
+    assert "\nAt 10%: " in told
+    assert "believed" not in told
     assert main([*words, "--out", str(out)]) == 2
     assert "exists" in capsys.readouterr().err

@@ -115,6 +115,22 @@ def test_what_does_not_fit_is_refused_by_what_differs():
         )
 
 
+@pytest.mark.parametrize(
+    ("bins", "said"),
+    [
+        ({"a": 12}, "they differ in: tables and their cells: a in 10 cells and in 12"),
+        ({"a": [1, 2, 3, 4, 5, 6, 7, 8, 9.5]}, "cells: a in 10 cells, cut at different places"),
+    ],
+)
+def test_cells_that_differ_are_told_by_the_first_column_that_does(bins, said):
+    def counted(bins):
+        return lambda noise: sf.Histogram((("a",),), noise=noise, bins=bins)
+
+    parts = [made(counted({"a": 10}), 1, "laplace"), made(counted(bins), 2, "laplace")]
+    with pytest.raises(ReleaseError, match=f"{said}$"):
+        sf.add(parts)
+
+
 @pytest.mark.parametrize("recipe", KINDS)
 def test_owners_of_as_many_rows_add_up_before_they_are_saved(recipe):
     """In memory, releases with the same settings and numbers of rows have the same digest."""

@@ -132,12 +132,12 @@ class Visitor:
         """Ask the planner as the script would."""
         return self.post_json("/plan/answer", fields, {"origin": ORIGIN, "x-csrf": self.studio.keys.csrf})
 
-    def release(self, fields: dict[str, str]) -> dict[str, Any]:
+    def release(self, fields: dict[str, str], **confirmed: str) -> dict[str, Any]:
         """Price, confirm and wait."""
         priced = self.send("/release/price", fields)
         assert priced.status_code == 200, priced.text
         (key,) = re.findall(r'name="order" value="([^"]+)"', priced.text)
-        assert self.send("/release/start", {"order": key, "confirmed": "yes"}).status_code == 303
+        assert self.send("/release/start", {"order": key, "confirmed": "yes"} | confirmed).status_code == 303
         self.studio.jobs.job.join()
         return self.get("/release/state").json()
 

@@ -1,5 +1,6 @@
 """Questions of ``sfumato estimate`` about records: distances, the nearest, clusters, and guesses by public labels."""
 
+import argparse
 from typing import Any
 
 from sfumato import untrusted
@@ -40,9 +41,19 @@ def add_between_records(questions: Any) -> None:
     text = "Cluster the records by k-means and show the sizes of the clusters."
     cluster = command(questions, "cluster", text, "sfumato estimate cluster people.release 5", _cluster)
     add_releases(cluster)
-    cluster.add_argument("clusters", type=int, metavar="K", help="Number of clusters.")
+    cluster.add_argument("clusters", type=_clusters, metavar="K", help="Number of clusters.")
     _add_prior(cluster, "none")
     _add_by_labels(questions)
+
+
+def _clusters(text: str) -> int:
+    """The number of clusters out of the last word of the command line."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"the number of clusters is missing: it comes last, after the releases, got {text!r}"
+        ) from None
 
 
 def _add_by_labels(questions: Any) -> None:

@@ -35,6 +35,10 @@ _LOOKED_AT = 8  # candidates of each row, among the other owner's records and am
 _LEARNED = 1_000  # rows at most that shares of errors are learned from
 _ROUNDS, _FIXED = 4, 30  # of EM, and of the overlap within each
 _LARGEST = 250.0  # logarithm of a likelihood ratio
+_FEW, _LOOSER = 20, (0.1, 0.2, 0.5)  # links below which it is told how many there are at looser rates, and those rates
+_UNTOLD = (
+    "At this noise links cannot be told from chance: this says nothing about how many people are with both owners."
+)
 
 
 class PairScorer(Protocol):
@@ -57,9 +61,10 @@ class Links:
     pairs            : positions in the first and in the second release.
     probability      : that each is right, by how many decoys have such a score.
     rates            : the estimated share of false links among each and all surer ones.
-    expected_matches : how many records are believed to be with both owners; too few where noise hides some.
+    expected_matches : how many records are believed to be with both owners, at least: too few where noise hides some.
     several          : what somebody loses who is with both owners: epsilon and delta of both releases together.
     counted          : what that counts of them with owners who protect values and no records, in words.
+    loosest          : the share of false links that they were chosen by (``at``); 1: all are there.
 
     Error: shares of false links are estimated by decoys, the first owner's own records. They are right in expectation
     if records that are with one owner only come from the same population for both, and nobody has two records with
@@ -72,12 +77,30 @@ class Links:
     expected_matches: float
     several: SeveralFacts
     counted: str = ""
+    loosest: float = 1.0
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} links of two owners; {self.expected_matches:.0f} records are believed to be with both>"
+        if not len(self):
+            return "<no links of two owners, which does not say that nobody is with both>"
+        return f"<{len(self)} links of two owners; at least about {self.expected_matches:.0f} records are with both>"
+
+    def describe(self, fdr: float = 0.05) -> str:
+        """How many links there are at a share of false ones, and what follows; if few, how many at looser shares."""
+        kept = self.at(fdr)
+        lines = [
+            f"{len(kept):,} {'link' if len(kept) == 1 else 'links'}, of which {kept.fdr():.1%} are estimated to be "
+            f"false.\nAt least about {self.expected_matches:,.0f} records are believed to be with both owners."
+            if len(kept)
+            else f"No links at {_percent(fdr)}. {_UNTOLD}"
+        ]
+        looser = [rate for rate in _LOOSER if fdr < rate <= self.loosest][:2]
+        if len(kept) < _FEW and looser:
+            counts = [f"{_percent(rate)}: {len(self.at(rate)):,}" for rate in looser]
+            lines.append(f"At {counts[0]} links{''.join(f'; at {count}' for count in counts[1:])}.")
+        return "\n".join(lines)
 
     def fdr(self, at: float = 0.0) -> float:
         """The estimated share of false ones among links whose probability is at least this; 0 if there are none."""
@@ -89,7 +112,8 @@ class Links:
         """The most links of which at most this share is estimated to be false."""
         check.between(0, 1, fdr=fdr)
         count = int(np.sum(self.rates <= fdr))
-        return replace(self, pairs=self.pairs[:count], probability=self.probability[:count], rates=self.rates[:count])
+        kept = {name: getattr(self, name)[:count] for name in ("pairs", "probability", "rates")}
+        return replace(self, **kept, loosest=min(fdr, self.loosest))
 
     @property
     def privacy(self) -> str:
@@ -104,6 +128,10 @@ class Links:
         """The links as an Arrow table: first, second, probability, false_rate."""
         first, second = self.pairs.T
         return pa.table({"first": first, "second": second, "probability": self.probability, "false_rate": self.rates})
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
 
 
 def link(a: Any, b: Any) -> Links:

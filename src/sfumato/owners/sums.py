@@ -26,7 +26,7 @@ from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat import writer
 from sfumato.fileformat.histogram_kind import noises
 from sfumato.fileformat.kind import summed_deviation
-from sfumato.fileformat.manifest import Facts, Manifest, SummedNoiseFacts
+from sfumato.fileformat.manifest import CellTableFacts, Facts, HistogramFacts, Manifest, SummedNoiseFacts
 from sfumato.numerics.types import Floats
 from sfumato.owners.columns import add_columns
 from sfumato.owners.summed import different_promises, remember, summed_facts, weakest
@@ -127,6 +127,10 @@ def check_alike(one: Manifest, two: Manifest) -> None:
         found += schema_differences(*(Schema.from_dict(m["schema"]) for m in (one, two)))
     settings = [_settings(manifest) for manifest in (one, two)]
     found += [name for name in settings[0] if settings[0][name] != settings[1].get(name)]
+    if not found and one["kind"] == "histogram":
+        found += _cell_differences(
+            *(cast("HistogramFacts", manifest["mechanism"])["tables"] for manifest in (one, two))
+        )
     if found:
         raise ReleaseError(f"these releases do not add up, they differ in: {told(found)}")
 
@@ -135,10 +139,32 @@ def _settings(manifest: Manifest) -> dict[str, Any]:
     """What releases must agree on to be summed, by name: not the noise."""
     facts: Mapping[str, Any] = manifest["mechanism"]
     if manifest["kind"] == "histogram":
-        return {"tables and their cells": [(t["columns"], t["cells"], t["cuts"]) for t in facts["tables"]]}
+        return {}  # but for its tables
     named = {"centred": "whether they are about the mean", "anchor": "the anchor", "longest": "the longest row"}
     found = {words: facts.get(name) for name, words in named.items() if facts.get("noise") != "sketch"}
     return found | {"the grid of rows": manifest["lattice"]["input_bits"]}
+
+
+def _cell_differences(one: Sequence[CellTableFacts], two: Sequence[CellTableFacts]) -> list[str]:
+    """The first thing in which tables of counts and their cells differ, in words."""
+    if [table["columns"] for table in one] != [table["columns"] for table in two]:
+        names = ["; ".join(" and ".join(table["columns"]) for table in tables) for tables in (one, two)]
+        return [f"tables and their cells: of {names[0]}, and of {names[1]}"]
+    for first, second in zip(one, two, strict=True):
+        cells = {name: [table["cuts"].get(name) for table in (first, second)] for name in first["columns"]}
+        name = next((name for name, (mine, theirs) in cells.items() if mine != theirs), None)
+        if name is not None:
+            return [f"tables and their cells: {name} {_counted(*(len(cuts or ()) + 1 for cuts in cells[name]))}"]
+        if first["cells"] != second["cells"]:
+            return [
+                f"tables and their cells: {' and '.join(first['columns'])} {_counted(first['cells'], second['cells'])}"
+            ]
+    return []
+
+
+def _counted(one: int, two: int) -> str:
+    """How the cells of a column differ."""
+    return f"in {one} cells and in {two}" if one != two else f"in {one} cells, cut at different places"
 
 
 # ---- what the manifest of a sum says --------------------------------------------------------------------------------

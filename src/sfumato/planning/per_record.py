@@ -166,7 +166,8 @@ def _shapes(family: Family, request: PlanRequest, growth: float = 1.04) -> Itera
             yield Geometry(family, d, d)
         return
     if request.dimension is not None:
-        yield Geometry(family, d, request.dimension)
+        if family != "orthonormal" or request.dimension <= d:
+            yield Geometry(family, d, request.dimension)
         return
     k = 1
     while k <= min(d, request.largest_dimension):

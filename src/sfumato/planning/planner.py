@@ -87,9 +87,14 @@ class Plan(InNotebooks):
         if found is None:
             return self._measured()
         if self.hopeless:
-            return f"Hopeless: {found}, whatever the mechanism."
+            return f"Hopeless: {found}, {self._by_what}."
         told = f"{found[0].upper()}{found[1:]}."
         return told if self.best.alike is not None else f"{self._measured()} From a sketch: {found}."
+
+    @property
+    def _by_what(self) -> str:
+        """What the plan looked at: every mechanism, or the one sketch that was given."""
+        return "whatever the mechanism" if self.request.dimension is None else "with this projection"
 
     def _measured(self) -> str:
         """Verdict of the plan on quantities at the scale, as they are released."""
@@ -98,7 +103,7 @@ class Plan(InNotebooks):
         nouns, shown = _NOUNS[self.purpose], other if hopeless else best
         blind = f"{nouns} below {shown.detectable:.3g} are indistinguishable from 0 at this epsilon"
         if hopeless:
-            return f"Hopeless at {r:.3g}: {blind}, whatever the mechanism."
+            return f"Hopeless at {r:.3g}: {blind}, {self._by_what}."
         if best.detectable > r:
             name = " ".join(filter(None, (other.name, other.family, str(other.dimension))))
             blind += f"; {name} detects them from {other.detectable:.3g}, at a larger error"
@@ -332,7 +337,8 @@ def judge(
     """The plan of one sketch that is given, for a purpose: what it can do. ``facts`` as for ``plan``."""
     known = rows or ROWS if purpose in SUMMED else rows
     request = ask(schema=schema, guarantee=guarantee, purpose=purpose, rows=known, **facts)
-    request = replace(request, dimension=sketch.dimension or request.widths.dim)
+    whole = sketch.family == "identity" or sketch.dimension is None  # also of an owner of some columns of a space
+    request = replace(request, dimension=request.widths.dim if whole else sketch.dimension)
     options = [
         per_record.option_at(request, curve.guarantee, errors)
         for curve in per_record.curves(request)

@@ -41,7 +41,9 @@ def positions(records: ArrayLike, count: int, noun: str = "records") -> NDArray[
     if index.dtype.kind not in "iu" or index.ndim != 1:
         raise ParameterError(f"{noun} must be integers: their positions in the release")
     if index.size and (index.min() < 0 or index.max() >= count):
-        raise ParameterError(f"{noun} are numbered 0 to {count - 1}, got {int(index.min())} to {int(index.max())}")
+        low, high = int(index.min()), int(index.max())
+        got = f"{low}" if low == high else f"{low} to {high}"
+        raise ParameterError(f"{noun} are numbered 0 to {count - 1}, got {got}")
     return index.astype(np.int64)
 
 

@@ -191,9 +191,12 @@ def _placed(fields: Form, space: Space | None) -> dict[str, str]:
 
 
 def _hopeless(recipe: Recipe, schema: Schema | None, guarantee: Guarantee, rows: int | None, fields: Form) -> str:
-    """What a plan says of a sketch from the Plan screen for its purpose, if that it is hopeless."""
-    purpose: Purpose = fields.get("purpose", "")  # type: ignore[assignment]
-    if not isinstance(recipe, Sketch) or schema is None or purpose not in ("distances", *SIMILAR):
+    """What a plan says of a sketch in a shared space, or from the Plan screen for its purpose, if it is hopeless."""
+    if not isinstance(recipe, Sketch) or schema is None:
+        return ""
+    usual = "distances" if recipe.space is not None and guarantee.projection == "fixed" else ""
+    purpose: Purpose = fields.get("purpose", "") or usual  # type: ignore[assignment]
+    if purpose not in ("distances", *SIMILAR):
         return ""
     facts: dict[str, Any] = {"distance": number_in(fields, "distance"), "purpose": purpose}
     facts["spectrum"] = spectrum_in(fields, purpose)

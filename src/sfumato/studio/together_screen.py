@@ -262,10 +262,7 @@ def _links(joined: JoinedSketches, values: Values) -> Reply:
             found.pairs[:_SHOWN_LINKS].tolist(), found.probability, found.rates, strict=False
         )
     ]
-    told = (
-        f"{len(found):,} links of which at most {percent(values['share'])} are estimated to be false; about "
-        f"{number(round(every.expected_matches))} records are believed to be with both owners."
-    )
+    told = " ".join(every.describe(values["share"]).splitlines())
     head = (f"record of {joined.owners[0]}", f"record of {joined.owners[1]}", "probability", f"false {SHARE}s up to it")
     more = f" The surest {_SHOWN_LINKS} are shown; sf.link has all." if len(found) > _SHOWN_LINKS else ""
     note = (

@@ -1,5 +1,6 @@
 """Estimates of a release as commands ask for them and print them: value, standard error and interval."""
 
+import math
 from typing import Any
 
 from sfumato.commands.console.options import finite, tell
@@ -28,7 +29,13 @@ def print_bar(options: Any, name: str, found: Any) -> None:
     facts = {"value": value, "standard_error": error, "low": low, "high": high}
     text = f"{name}: {value:.6g} +- {error:.3g}"
     text = f"{text} ({options.level:.0%}: {low:.6g} to {high:.6g})"
-    lines = [text, *hidden(found, low, high), f"Unit: {found.unit}.", f"Error sources: {found.covers}."]
+    lines = [
+        text,
+        *outside(found, low, high),
+        *hidden(found, low, high),
+        f"Unit: {found.unit}.",
+        f"Error sources: {found.covers}.",
+    ]
     told = {key: finite(number) for key, number in facts.items()}
     tell(options, told | {"unit": found.unit, "covers": found.covers}, "\n".join(lines))
 
@@ -38,3 +45,23 @@ def hidden(found: Any, low: Any, high: Any) -> list[str]:
     from sfumato.intervals.estimate import HIDDEN
 
     return [HIDDEN] if found.quantity.filled_by(low, high) else []
+
+
+def outside(found: Any, low: float, high: float) -> list[str]:
+    """Say so where the released numbers give what cannot be, so that neither value nor interval looks exact.
+
+    low, high : of the interval, which is a point where it lies outside as a whole.
+    """
+    raw, error, (least, most) = float(found.uncut), float(found.standard_error), map(float, found.limits)
+    if not (raw < least or raw > most):
+        return []
+    told = f"The released numbers give {raw:.3g} +- {error:.3g}, outside what is possible ({_span(least, most)})"
+    known = low < high and error < (most - least) / 2
+    return [f"{told}: {'the nearest that is possible is shown' if known else 'the noise hides this answer'}."]
+
+
+def _span(least: float, most: float) -> str:
+    """The range of a quantity, in words."""
+    if math.isinf(most):
+        return f"{least:.6g} or more"
+    return f"at most {most:.6g}" if math.isinf(least) else f"{least:.6g} to {most:.6g}"

@@ -41,8 +41,8 @@ def _add_sketch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--purpose",
         choices=("distances", "nearest", "clustering", "learning"),
-        help="What the sketch is for. Without --dimension a plan chooses for it; with one, the plan says what to "
-        "expect (default distances).",
+        help="What the sketch is for. Without --dimension a plan chooses for it; with one, or in a space, the plan "
+        "says what to expect (default distances).",
     )
     add_spectrum(parser)
     add_anyway(parser)
@@ -85,7 +85,8 @@ def _sketch(options: Any) -> Terms:
         publish_projection=not options.keep_projection,
     )
     terms = terms_of(options, sketch)
-    return terms if options.purpose is None else _judged(terms, sketch, options)
+    wanted = options.purpose is not None or (options.space is not None and terms.guarantee.projection == "fixed")
+    return _judged(terms, sketch, options) if wanted else terms
 
 
 def _judged(terms: Terms, sketch: "Sketch", options: Any) -> Terms:

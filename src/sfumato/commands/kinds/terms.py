@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sfumato import defaults
-from sfumato.commands.console.options import guarantee_of, schema_of
-from sfumato.errors import ParameterError
+from sfumato.commands.console.options import guarantee_of, schema_of, table
+from sfumato.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.base import Recipe
@@ -43,7 +43,26 @@ class KindOptions:
 
 def terms_of(options: Any, mechanism: "Recipe") -> Terms:
     """The recipe with the schema and the guarantee that options state; a recipe in a shared space has its schema."""
-    return Terms(mechanism.schema_for(_given_schema(options)), mechanism, guarantee_of(options))
+    schema = mechanism.schema_for(_given_schema(options))
+    if schema is not None and getattr(options, "space", None) is not None and options.columns is None:
+        _check_all_held(options, schema)
+    return Terms(schema, mechanism, guarantee_of(options))
+
+
+def _check_all_held(options: Any, schema: "Schema") -> None:
+    """Refuse a table that lacks columns of a shared space, with what to say if its owner holds the others alone."""
+    from sfumato.files.open_table import open_table
+    from sfumato.tables.columns import source_names
+
+    source = open_table(table(options), schema)
+    try:
+        source.check_columns(schema.source_names)
+    except SchemaError as error:
+        there = set(source.schema.names)
+        held = [column.name for column in schema.data_columns if there.issuperset(source_names(column))]
+        if not held or schema.norm is not None:
+            raise
+        raise SchemaError(f"{error}; if you hold only some of them: --columns {','.join(held)}") from None
 
 
 def _given_schema(options: Any) -> "Schema | None":

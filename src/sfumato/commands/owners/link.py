@@ -39,7 +39,8 @@ def _link(options: Any) -> None:
     first, second = (
         load(folder, allow_unprotected=options.allow_unprotected) for folder in (options.first, options.second)
     )
-    found = link(first, second).at(fdr=options.fdr)
+    every = link(first, second)
+    found = every.at(fdr=options.fdr)
     facts: dict[str, Any] = {
         "links": len(found),
         "estimated_false": found.fdr(),
@@ -47,10 +48,7 @@ def _link(options: Any) -> None:
         "several": found.several,
         "pairs": found.table().to_pylist(),
     }
-    lines = [
-        f"{len(found)} links, of which {found.fdr():.1%} are estimated to be false.",
-        f"About {found.expected_matches:.0f} records are believed to be with both owners.",
-    ]
+    lines = [every.describe(options.fdr)]
     lines += [
         f"{i:10} {j:10}   probability {p:.3f}"
         for (i, j), p in zip(found.pairs[:_SHOWN], found.probability, strict=False)

@@ -51,7 +51,15 @@ def _space(options: Any) -> None:
         raise ParameterError("name a space to show, or give --schema and --out to make one")
     made = _made(options)
     made.save(options.out)
-    tell(options, {"space": options.out} | made.to_dict(), f"{made.describe()}\nSpace written to {options.out}")
+    lines = [made.describe(), *_wide(made), f"Space written to {options.out}"]
+    tell(options, {"space": options.out} | made.to_dict(), "\n".join(lines))
+
+
+def _wide(made: Any) -> list[str]:
+    """A word on a space with a projection that makes nothing smaller."""
+    if made.family == "identity" or made.dimension < made.schema.encoding.dim:
+        return []
+    return ["It has as many numbers as columns or more: leave --dimension out to keep columns as they are."]
 
 
 def _made(options: Any) -> Any:
