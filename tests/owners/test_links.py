@@ -179,7 +179,8 @@ def test_links_say_what_somebody_loses_who_is_with_both(found):
     assert found.several["epsilon"] == pytest.approx(20)
     assert "both owners" in found.privacy
     assert "20" in found.privacy
-    assert "It counts one value, and not a whole record" in found.privacy
+    assert "epsilon 20 for one value with each, epsilon 600 " in found.privacy
+    assert found.privacy.endswith("for a whole record with each.")
     assert found.table().column_names == ["first", "second", "probability", "false_rate"]
     assert repr(found).startswith(f"<{len(found)} links of two owners")
 

@@ -179,8 +179,11 @@ def test_a_sum_that_contradicts_itself_is_not_loaded(tmp_path):
     first = honest["owners"][0]
     for change in (
         {"rows": honest["rows"] + 1},
-        {"several": {"epsilon": 0.1, "delta": 0.5}},
-        {"several": {"epsilon": 0.1, "delta": honest["several"]["delta"]}},
+        {"several": honest["several"] | {"epsilon": 0.1, "delta": 0.5}},
+        {"several": honest["several"] | {"epsilon": 0.1}},
+        {"several": honest["several"] | {"unit": "attribute"}},
+        {"several": honest["several"] | {"record": {"epsilon": 50.0, "delta": 0.1}}},
+        {"several": {name: honest["several"][name] for name in ("epsilon", "delta")}},
         {"guarantee": dict(honest["guarantee"]) | {"epsilon": 0.1}},
         {"guarantee": dict(honest["guarantee"]) | {"delta": 0.0}},
         {"owners": [first, first, *honest["owners"][2:]]},
@@ -395,17 +398,22 @@ def test_one_value_is_with_one_owner():
     ]
     found = sf.add(parts)
     assert found.guarantee.epsilon == 5.0
-    assert found.manifest["several"]["epsilon"] == 8.0
+    values = [len(columns) for columns in PARTS]
+    whole = 3.0 * values[0] + 5.0 * values[1]
+    record = {"epsilon": whole, "delta": 0.0}
+    assert found.manifest["several"] == {"epsilon": 5.0, "delta": 0.0, "unit": "attribute", "record": record}
+    assert f"up to epsilon 5 for one value, epsilon {whole:g} for the whole record." in summary(found.manifest)
 
 
 @pytest.mark.parametrize("unit", ["attribute", "record"])
 def test_a_composed_loss_of_single_values_is_not_said_to_be_of_a_whole_record(unit):
-    """Owners who protect values promise nothing of all values of a record together."""
+    """Owners who protect values promise less of all values of a record together, and both is said."""
     parts = [part(columns, "laplace", epsilon=3.0, unit=unit) for columns in PARTS]
     promise, recipe = sf.Guarantee(epsilon=3.0, unit=unit), sf.Sketch(space=SPACE)
     whole = [sf.release(in_space(40), mechanism=recipe, guarantee=promise) for _ in range(2)]
     for told in (summary(sf.add(parts).manifest), sf.join(whole).describe()):
-        assert ("It counts one value, and not a whole record" in told) == (unit == "attribute")
+        assert ("for one value" in told) == (unit == "attribute")
+        assert "whole record" in told
 
 
 def test_columns_that_nobody_holds_are_said():

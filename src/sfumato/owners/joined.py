@@ -18,7 +18,7 @@ from sfumato import check, untrusted
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import quantities, sketches
 from sfumato.estimation.neighbours import Clusters
-from sfumato.fileformat.owners import by_value
+from sfumato.fileformat.owners import composed_words
 from sfumato.fileformat.spaces import space_in
 from sfumato.in_notebooks import InNotebooks
 from sfumato.intervals.estimate import Estimate, Quantity
@@ -199,9 +199,7 @@ class JoinedSketches(InNotebooks):
             )
         more = len(self.owners) - _SHOWN
         lines += [f"  and {more:,} more owners"] if more > 0 else []
-        lost, values = self.several, by_value(one.manifest["guarantee"] for one in self.held)
-        whole = f"epsilon {lost['epsilon']:.4g}, delta {lost['delta']:g}, together."
-        return "\n".join([*lines, f"Somebody who is with all of them: {whole}{values}"])
+        return "\n".join([*lines, f"Somebody who is with all of them: {composed_words(self.manifest, 4)}."])
 
     @property
     def law(self) -> OwnersLaw:

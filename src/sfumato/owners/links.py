@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat.manifest import SeveralFacts
-from sfumato.fileformat.owners import by_value
+from sfumato.fileformat.owners import loss_words
 from sfumato.fileformat.spaces import space_in
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats, Integers
@@ -58,8 +58,8 @@ class Links:
     probability      : that each is right, by how many decoys have such a score.
     rates            : the estimated share of false links among each and all surer ones.
     expected_matches : how many records are believed to be with both owners; too few where noise hides some.
-    several          : what somebody loses who is with both owners: epsilon and delta of both releases together.
-    counted          : what that counts of them with owners who protect values and no records, in words.
+    several          : what somebody loses who is with both owners: epsilon and delta of both releases together, of a unit.
+    group            : how many records of a person the releases protect.
 
     Error: shares of false links are estimated by decoys, the first owner's own records. They are right in expectation
     if records that are with one owner only come from the same population for both, and nobody has two records with
@@ -71,7 +71,7 @@ class Links:
     rates: Floats
     expected_matches: float
     several: SeveralFacts
-    counted: str = ""
+    group: int = 1
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -94,10 +94,9 @@ class Links:
     @property
     def privacy(self) -> str:
         """What linking says of privacy, in words."""
-        epsilon, delta = self.several["epsilon"], self.several["delta"]
         return (
             f"Linking is post-processing and costs nothing. Somebody who is with both owners loses what both releases "
-            f"lose together: epsilon {epsilon:g}, delta {delta:g}.{self.counted}"
+            f"lose together: {loss_words(self.several, self.group)}."
         )
 
     def table(self) -> pa.Table:
@@ -127,7 +126,7 @@ def link(a: Any, b: Any) -> Links:
         found.false_rates()[real],
         overlap,
         several(both),
-        by_value(one["guarantee"] for one in both),
+        max(one["guarantee"]["group"] for one in both),
     )
 
 

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from sfumato import untrusted
 from sfumato.errors import ParameterError, ReleaseError, SfumatoError
-from sfumato.fileformat.owners import by_value
+from sfumato.fileformat.owners import composed_words
 from sfumato.intervals.estimate import HIDDEN
 from sfumato.owners import sums
 from sfumato.owners.joined import JoinedSketches, join
@@ -101,8 +101,7 @@ def together(studio: Studio, request: Request) -> Response:
         "told": _told(taken),
         "warnings": _warnings(found),
         "owners": [_owner(name, one) for name, one in found.items()],
-        "several": taken.manifest["several"],
-        "counted": by_value(owner["guarantee"] for owner in taken.manifest["owners"]),
+        "lost": composed_words(taken.manifest),
         "questions": [question.plain() for question in questions],
         "summed": not isinstance(taken, JoinedSketches),
         "free": _free_name(studio),
