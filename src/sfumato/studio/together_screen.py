@@ -247,6 +247,7 @@ def _nearest(joined: JoinedSketches, values: Values) -> Reply:
     told = f"The {len(rows)} records of {values['among']} that look nearest to record {values['record']:,} of "
     note = "The intervals allow for the choice: they are as wide as if asked of all these records at once."
     note = f"{note} {HIDDEN}" if found.distances.quantity.filled_by(lows, highs) else note
+    note = f"{note} {found.note}".strip()
     head = ("owner, record", *interval_names(values))
     return Reply(f"{told}{values['owner']}, by squared distance.", head, rows, found.distances, note)
 
