@@ -19,6 +19,7 @@ from sfumato.estimation.summed_noise import SummedLaw
 from sfumato.fileformat.plain_words import summary
 from sfumato.intervals.additive_noise import mixed_law
 from sfumato.owners.several import several
+from sfumato.owners.summed import different_promises
 from sfumato.randomness.secret import Secret
 from support.evidence import agrees
 from support.forging import reseal
@@ -161,7 +162,31 @@ def test_periods_of_one_stream_are_not_added(tmp_path):
             sf.add(again)
 
 
-@pytest.mark.parametrize("given", ["one.release", 3, [], [3]])
+def test_a_mapping_from_names_adds_up_as_a_list_does(tmp_path):
+    one, two = owners(sf.Histogram)[:2]
+    one.save(tmp_path / "one.release")
+    assert (sf.add({"hill": one, "lake": two}).columns == sf.add([one, two]).columns).all()
+    with pytest.raises(ReleaseError, match="test noise"):  # folders are loaded
+        sf.add({"hill": tmp_path / "one.release", "lake": two})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unit": "attribute"}, "one protects whole records, the other protects single values"),
+        ({"neighbours": "add-remove"}, "one shows the number of rows, the other protects the number of rows"),
+        ({"group": 2}, "one protects one row of a person, the other protects 2 rows of a person"),
+        ({"change": sf.Change.l2(0.5)}, "the other protects a change of a row by at most 0.5 in Euclidean length"),
+    ],
+)
+def test_promises_that_differ_are_told_in_words(change, words):
+    promises = sf.Guarantee(epsilon=1.0), sf.Guarantee(epsilon=1.0, **change)
+    (found,) = different_promises(*(promise.to_dict() for promise in promises))
+    assert words in found
+    assert "{" not in found
+
+
+@pytest.mark.parametrize("given", ["one.release", 3, [], [3], {}])
 def test_what_is_no_list_of_releases_is_refused(given):
     with pytest.raises(ParameterError):
         sf.add(given)

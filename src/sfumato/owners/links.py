@@ -9,6 +9,7 @@ releases lose together, whether or not anybody links them.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from sfumato.owners.level_pairs import LevelPairs
 from sfumato.owners.several import several
 from sfumato.posterior.levels import Levels
 from sfumato.projection.space import told
+from sfumato.releases.release import load
 from sfumato.releases.sketch import SketchRelease
 
 _FEWEST = 100  # records of each owner at least
@@ -58,7 +60,7 @@ class Links:
     probability      : that each is right, by how many decoys have such a score.
     rates            : the estimated share of false links among each and all surer ones.
     expected_matches : how many records are believed to be with both owners; too few where noise hides some.
-    several          : what somebody loses who is with both owners: epsilon and delta of both releases together, of a unit.
+    several          : what somebody loses who is with both owners: epsilon and delta of both releases, and of what.
     group            : how many records of a person the releases protect.
 
     Error: shares of false links are estimated by decoys, the first owner's own records. They are right in expectation
@@ -105,12 +107,15 @@ class Links:
         return pa.table({"first": first, "second": second, "probability": self.probability, "false_rate": self.rates})
 
 
-def link(a: Any, b: Any) -> Links:
+def link(a: Any, b: Any, *, allow_unprotected: bool = False) -> Links:
     """Pairs of records of two sketches in one space that look like the same person's.
+
+    a, b : sketches, or the paths of their folders; test noise in those is refused, unless ``allow_unprotected``.
 
     Guarantee: post-processing; costs no privacy (``Links.privacy`` says what somebody loses who is with both).
     Error: see ``Links``. Time grows as the product of the numbers of records.
     """
+    a, b = (load(one, allow_unprotected=allow_unprotected) if isinstance(one, str | Path) else one for one in (a, b))
     _check_pair(a, b)
     if a.noise.scale > b.noise.scale:  # decoys are of the quieter side
         found, overlap = _linked(b, a)
@@ -189,7 +194,9 @@ def _check_pair(a: Any, b: Any) -> None:
     for name, release in (("a", a), ("b", b)):
         if not isinstance(release, SketchRelease):
             kind = release.manifest["kind"] if hasattr(release, "manifest") else type(release).__name__
-            raise ParameterError(f"{name} must be a sketch, whose rows are records, got {kind}")
+            raise ParameterError(
+                f"{name} must be a sketch, whose rows are records, or the path of its folder, got {kind}"
+            )
         if release.rows < _FEWEST:
             raise ReleaseError(
                 f"links need {_FEWEST} records of each owner to learn from, and {name} has {release.rows}"

@@ -86,8 +86,9 @@ def several(manifests: Sequence[Manifest], delta: float | None = None, *, parts:
     if unit == "record":
         record = _of_a_record(manifests, delta)
         if record is not None:
-            return {**record, "unit": "record"}
-    return {**_composed(_costs(manifests, "each"), delta), "unit": "each"}
+            return {"epsilon": record["epsilon"], "delta": record["delta"], "unit": "record"}
+    each_own = _composed(_costs(manifests, "each"), delta)
+    return {"epsilon": each_own["epsilon"], "delta": each_own["delta"], "unit": "each"}
 
 
 # ---- units ----------------------------------------------------------------------------------------------------------

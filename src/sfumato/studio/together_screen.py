@@ -96,7 +96,7 @@ def together(studio: Studio, request: Request) -> Response:
     questions = _of_joined(taken) if isinstance(taken, JoinedSketches) else explore_screen.questions_of(taken)
     with studio.plans.mine():
         answer = None if asked is None else _answer(questions, taken, asked, fields)
-    shown = {
+    shown: dict[str, Any] = {
         "refused": "",
         "told": _told(taken),
         "warnings": _warnings(found),
