@@ -168,8 +168,8 @@ def test_hamming_and_jaccard_need_flags():
 # ---- neighbours -----------------------------------------------------------------------------------------------------
 
 
-def noisy_owners(spreads, rows, dimension=6, seed=1):
-    """Joined sketches whose rows are all the same record under noise of these scales."""
+def noisy_owners(spreads, rows, dimension=6, seed=1, apart=0.0):
+    """Joined sketches of records that are the same, or so far apart, under noise of these scales."""
     space = sf.Space(REALS, "gaussian", dimension, seed=3)
     first = made(REALS, TERMS["a"], space)
     luck, owners = np.random.default_rng(seed), {}
@@ -177,7 +177,7 @@ def noisy_owners(spreads, rows, dimension=6, seed=1):
         facts = {**first.manifest["mechanism"], "standard_deviation": spread, "scale": spread}
         manifest = {**first.manifest, "rows": rows, "mechanism": facts}
         owners[f"o{place}"] = dataclasses.replace(
-            first, manifest=manifest, columns=luck.normal(0, spread, (dimension, rows))
+            first, manifest=manifest, columns=luck.normal(0, math.hypot(spread, apart), (dimension, rows))
         )
     return sf.join(owners, allow_unprotected=True)
 
@@ -185,9 +185,13 @@ def noisy_owners(spreads, rows, dimension=6, seed=1):
 def test_nearest_rows_are_ranked_free_of_each_owners_noise(joined):
     found = joined.nearest(joined.at("a", 4), 6)
     every = np.setdiff1d(np.arange(joined.rows), [4])
-    all_of_them = joined.distances(np.full(every.size, 4), every).uncut
-    assert found.indices.tolist() == every[np.argsort(all_of_them, kind="stable")[:6]].tolist()
-    assert np.all(np.diff(found.distances.uncut) >= 0)
+    estimates = joined.distances(np.full(every.size, 4), every)
+    usual = joined._usual(np.array([4]), joined.array()[[4]], [0, 1, 2])
+    places = joined._owners(every)
+    mean = usual.mean[0] + np.sum(joined.array()[4] ** 2) - joined.dimension * joined.law.variances[0]
+    shrunk = (estimates.uncut - mean) / (usual.spread[0] + usual.noise[0, places])
+    assert found.indices.tolist() == every[np.argsort(shrunk, kind="stable")[:6]].tolist()
+    assert np.array_equal(found.distances.uncut, joined.distances(np.full(6, 4), found.indices).uncut)
     low, high = found.distances.interval()
     alone = joined.distances(np.full(6, 4), found.indices).interval(1 - 0.05 / 74)
     assert np.array_equal((low, high), alone)
@@ -201,6 +205,54 @@ def test_nearest_rows_are_ranked_free_of_each_owners_noise(joined):
         joined.nearest(4, 20, among="a")
     with pytest.raises(sf.ParameterError, match="no owner"):
         joined.nearest(4, 2, among="d")
+
+
+@pytest.mark.parametrize("asking", ["o0", "o2"])
+def test_the_noisiest_owner_is_not_all_that_is_near(asking):
+    """Unbiased estimates of a noisy owner scatter so much that the smallest would all be that owner's."""
+    three = noisy_owners((6.0, 0.4, 0.2), 300, apart=1.0)
+    index = np.arange(40) + three.at(asking, 0)
+    share = np.mean(three._owners(three.nearest(index, 10).indices.ravel()) == 0)
+    assert share < 1 / 3 + 0.1
+    among_all = np.delete(np.arange(three.rows), index[0])
+    plain = among_all[np.argsort(three.distances(np.full(three.rows - 1, index[0]), among_all).uncut)[:10]]
+    assert np.mean(three._owners(plain) == 0) > 0.8
+
+
+def test_shrinking_finds_more_of_the_truly_near():
+    luck, spreads = np.random.default_rng(4), (6.0, 0.4, 0.2)
+    three = noisy_owners(spreads, 300)
+    true = luck.normal(0, 1, (three.rows, three.dimension))
+    held = [
+        dataclasses.replace(one, release=dataclasses.replace(one.release, columns=one.release.columns + part.T))
+        for one, part in zip(three.held, np.split(true, 3), strict=True)
+    ]
+    three = dataclasses.replace(three, held=tuple(held))
+    index = np.arange(600, 660)
+    apart = np.sum((true[index][:, None] - true) ** 2, axis=2)
+    near = [set(np.argsort(row)[1:51]) for row in apart]
+    found = three.nearest(index, 20).indices
+    hits = np.mean([len(near[i] & set(row)) for i, row in enumerate(found.tolist())])
+    assert hits > 8  # of 20, where as many of 50 in 900 would be one by chance
+
+
+def test_equal_noise_ranks_as_unbiased_estimates_do():
+    two = noisy_owners((0.5, 0.5), 100, apart=1.0)
+    every = np.setdiff1d(np.arange(two.rows), [7])
+    plain = every[np.argsort(two.distances(np.full(every.size, 7), every).uncut, kind="stable")[:9]]
+    found = two.nearest(7, 9)
+    assert found.indices.tolist() == plain.tolist()
+    assert found.note == ""
+
+
+def test_an_owner_whose_noise_decides_nothing_is_named():
+    assert noisy_owners((6.0, 0.4, 0.2), 300, apart=1.0).nearest(700, 5).note == (
+        "Noise hides which records of o0 are nearer: their ranks say next to nothing."
+    )
+    assert "of any owner" in noisy_owners((6.0, 0.4, 0.2), 300, apart=1.0).nearest(3, 5).note  # it is noise itself
+    assert noisy_owners((0.3, 0.2), 300, apart=1.0).nearest(3, 5).note == ""
+    few = noisy_owners((0.3, 0.2), 1, apart=1.0)  # nothing to learn from
+    assert few.nearest(0, 1).indices.tolist() == [1]
 
 
 def test_quiet_owners_do_not_look_nearer():

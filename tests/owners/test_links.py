@@ -78,6 +78,15 @@ def found():
     return links.link(*owners(150))
 
 
+def test_folders_are_linked_as_releases_are(found, tmp_path):
+    for name, release in zip("ab", owners(150), strict=True):
+        release.save(tmp_path / f"{name}.release")
+    again = sf.link(tmp_path / "a.release", str(tmp_path / "b.release"), allow_unprotected=True)
+    np.testing.assert_array_equal(again.pairs, found.pairs)
+    with pytest.raises(sf.ReleaseError, match="test noise"):
+        sf.link(tmp_path / "a.release", tmp_path / "b.release")
+
+
 def test_links_are_found_one_to_one_and_most_of_them_are_right(found):
     kept = found.at(fdr=0.1)
     assert len(kept) > 50
@@ -202,7 +211,8 @@ def test_links_say_what_somebody_loses_who_is_with_both(found):
     assert found.several["epsilon"] == pytest.approx(20)
     assert "both owners" in found.privacy
     assert "20" in found.privacy
-    assert "It counts one value, and not a whole record" in found.privacy
+    assert "epsilon 20 for one value with each, epsilon 600 " in found.privacy
+    assert found.privacy.endswith("for a whole record with each.")
     assert found.table().column_names == ["first", "second", "probability", "false_rate"]
     assert repr(found).startswith(f"<{len(found)} links of two owners")
 
@@ -228,6 +238,8 @@ def test_releases_that_cannot_be_linked_are_refused():
     with pytest.raises(sf.ReleaseError, match="100 records"):
         links.link(a, sketch(rows[:50], COLUMNS, 4, 4))
     with pytest.raises(sf.ParameterError, match="must be a sketch"):
+        links.link(a, 3)
+    with pytest.raises(sf.ReleaseError, match=r"b\.release"):
         links.link(a, "b.release")
 
 

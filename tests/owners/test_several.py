@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.fileformat.owners import loss_words
 from sfumato.owners.several import loss_of, owners, several
 from sfumato.privacy.losses import Composed, Gaussian, Laplace, Pure
 from sfumato.randomness.secret import Secret
@@ -43,7 +44,7 @@ def test_gaussian_owners_compose_to_one_gaussian():
 
 def test_pure_owners_add_up():
     found = several([sketch(0.1, 0.0)] * 10)
-    assert found == {"epsilon": 1.0, "delta": 0.0}
+    assert found == {"epsilon": 1.0, "delta": 0.0, "unit": "record"}
 
 
 def test_pure_owners_at_a_delta_lose_less():
@@ -78,6 +79,7 @@ def test_promises_with_deltas_keep_them():
     found = several([drawn, sketch(1.0, 1e-6)])
     assert found["delta"] == 2e-6
     assert found["epsilon"] <= 2.0 * (1 + 1e-9)
+    assert found["unit"] == "each"  # rows move within a ball with the one, anywhere with the other
     with pytest.raises(sf.ParameterError, match="delta"):
         several([drawn], 1e-7)
 
@@ -117,6 +119,96 @@ def test_sums_of_sums_keep_their_owners():
     added = several([both, two])
     assert added["epsilon"] >= both["several"]["epsilon"]
     assert several([both])["epsilon"] == both["several"]["epsilon"]
+
+
+# ---- units ----------------------------------------------------------------------------------------------------------
+
+
+def values(epsilon, delta=0.0):
+    """A sketch that protects single values of three columns."""
+    recipe = sf.Sketch(projection="sparse", dimension=2, seed=7, noise="gaussian" if delta else "laplace")
+    return made(recipe, sf.Guarantee(epsilon=epsilon, delta=delta, unit="attribute"))
+
+
+def test_owners_who_protect_values_say_what_a_value_and_what_a_record_costs():
+    found = several([values(8.0), values(4.0)])
+    assert found == {"epsilon": 12.0, "delta": 0.0, "unit": "attribute", "record": {"epsilon": 36.0, "delta": 0.0}}
+
+
+def test_of_owners_of_different_columns_one_value_is_with_one():
+    found = several([values(8.0), values(4.0)], parts=True)
+    assert found == {"epsilon": 8.0, "delta": 0.0, "unit": "attribute", "record": {"epsilon": 36.0, "delta": 0.0}}
+
+
+def test_a_value_counts_as_often_as_a_record_has_values_beside_owners_who_protect_records():
+    found = several([sketch(1.0, 0.0), values(4.0), values(8.0)])
+    assert found == {"epsilon": 37.0, "delta": 0.0, "unit": "record"}
+    pair = several([sketch(1.0, 0.0, group=2), values(4.0)])  # two records of three values each
+    assert pair == {"epsilon": 25.0, "delta": 0.0, "unit": "record"}
+
+
+def test_gaussian_noise_counts_for_a_record_by_how_far_it_moves():
+    manifests = [values(1.0, 1e-6), values(0.5, 1e-6)]
+    found = several(manifests)
+    moves = [3 * m["mechanism"]["sensitivity"] / m["mechanism"]["scale"] for m in manifests]
+    exact = Gaussian(math.hypot(*moves), 1.0)
+    assert found["record"]["delta"] == 2e-6
+    assert exact.delta(found["record"]["epsilon"]) <= 2e-6 < exact.delta(found["record"]["epsilon"] * (1 - 1e-6))
+    assert found["epsilon"] < 1.5
+    assert found["record"]["epsilon"] > 3
+
+
+def test_a_promise_to_values_counts_for_a_record_by_group_privacy():
+    answers = made(sf.RandomizedResponse(levels=4), sf.Guarantee(epsilon=1.5, unit="attribute"))
+    assert several([answers, sketch(1.0, 0.0)])["epsilon"] == 5.5
+    known = values(1.0, 1e-6)
+    vague = {**known, "mechanism": {**known["mechanism"], "choice": {"epsilon": 0.1, "candidates": [1]}}}
+    record = several([vague])["record"]
+    assert record["epsilon"] == 3.0
+    assert record["delta"] == pytest.approx(1e-6 * (math.exp(3) - 1) / (math.exp(1) - 1))
+    hopeless = {**vague, "guarantee": {**vague["guarantee"], "epsilon": 20.0}}
+    assert "record" not in several([hopeless])
+
+
+def test_without_a_common_unit_each_promise_is_stated_as_it_is():
+    assert several([sketch(1.0, 0.0), sketch(1.0, 0.0, group=2)]) == {"epsilon": 2.0, "delta": 0.0, "unit": "each"}
+    within = sf.Guarantee(epsilon=1.0, delta=0.0, unit="record", change=sf.Change.l1(1.0))
+    ball = made(sf.Sketch(projection="sparse", dimension=2, seed=7, noise="laplace"), within)
+    assert several([ball, values(4.0)]) == {"epsilon": 5.0, "delta": 0.0, "unit": "each"}
+
+
+def test_a_replaced_record_goes_and_comes_where_the_number_of_rows_is_protected():
+    shown = made(sf.Histogram((("a",),)), sf.Guarantee(epsilon=1.0, delta=0.0, unit="record"))
+    hidden = made(sf.Histogram((("a",),)), sf.Guarantee(epsilon=1.0, delta=0.0, unit="record", neighbours="add-remove"))
+    assert several([hidden, hidden])["epsilon"] == 2.0
+    assert several([shown, hidden])["epsilon"] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "parts", "words"),
+    [
+        (
+            {"epsilon": 3.0, "delta": 1e-6, "unit": "record"},
+            False,
+            "epsilon 3 and delta 1e-06 for a whole record with each",
+        ),
+        (
+            {"epsilon": 12.0, "delta": 0.0, "unit": "attribute", "record": {"epsilon": 36.0, "delta": 0.0}},
+            False,
+            "epsilon 12 for one value with each, epsilon 36 for a whole record with each",
+        ),
+        (
+            {"epsilon": 8.0, "delta": 0.0, "unit": "attribute", "record": {"epsilon": 36.0, "delta": 0.0}},
+            True,
+            "epsilon 8 for one value, epsilon 36 for the whole record",
+        ),
+        ({"epsilon": 9.0, "delta": 0.0, "unit": "attribute"}, True, "for the whole record no epsilon can be stated"),
+        ({"epsilon": 5.0, "delta": 0.0, "unit": "each"}, False, "epsilon 5 for one unit of each, as each promises"),
+    ],
+)
+def test_words_say_what_a_composed_loss_is_the_loss_of(facts, parts, words):
+    assert words in loss_words(facts, parts=parts)
+    assert "2 records of a person" in loss_words({"epsilon": 1.0, "delta": 0.0, "unit": "record"}, 2)
 
 
 def test_what_analysts_do_with_several_releases_imports_no_mechanism():

@@ -19,6 +19,7 @@ from sfumato.estimation.summed_noise import SummedLaw
 from sfumato.fileformat.plain_words import summary
 from sfumato.intervals.additive_noise import mixed_law
 from sfumato.owners.several import several
+from sfumato.owners.summed import different_promises
 from sfumato.randomness.secret import Secret
 from support.evidence import agrees
 from support.forging import reseal
@@ -186,7 +187,31 @@ def test_periods_of_one_stream_are_not_added(tmp_path):
             sf.add(again)
 
 
-@pytest.mark.parametrize("given", ["one.release", 3, [], [3]])
+def test_a_mapping_from_names_adds_up_as_a_list_does(tmp_path):
+    one, two = owners(sf.Histogram)[:2]
+    one.save(tmp_path / "one.release")
+    assert (sf.add({"hill": one, "lake": two}).columns == sf.add([one, two]).columns).all()
+    with pytest.raises(ReleaseError, match="test noise"):  # folders are loaded
+        sf.add({"hill": tmp_path / "one.release", "lake": two})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unit": "attribute"}, "one protects whole records, the other protects single values"),
+        ({"neighbours": "add-remove"}, "one shows the number of rows, the other protects the number of rows"),
+        ({"group": 2}, "one protects one row of a person, the other protects 2 rows of a person"),
+        ({"change": sf.Change.l2(0.5)}, "the other protects a change of a row by at most 0.5 in Euclidean length"),
+    ],
+)
+def test_promises_that_differ_are_told_in_words(change, words):
+    promises = sf.Guarantee(epsilon=1.0), sf.Guarantee(epsilon=1.0, **change)
+    (found,) = different_promises(*(promise.to_dict() for promise in promises))
+    assert words in found
+    assert "{" not in found
+
+
+@pytest.mark.parametrize("given", ["one.release", 3, [], [3], {}])
 def test_what_is_no_list_of_releases_is_refused(given):
     with pytest.raises(ParameterError):
         sf.add(given)
@@ -204,8 +229,11 @@ def test_a_sum_that_contradicts_itself_is_not_loaded(tmp_path):
     first = honest["owners"][0]
     for change in (
         {"rows": honest["rows"] + 1},
-        {"several": {"epsilon": 0.1, "delta": 0.5}},
-        {"several": {"epsilon": 0.1, "delta": honest["several"]["delta"]}},
+        {"several": honest["several"] | {"epsilon": 0.1, "delta": 0.5}},
+        {"several": honest["several"] | {"epsilon": 0.1}},
+        {"several": honest["several"] | {"unit": "attribute"}},
+        {"several": honest["several"] | {"record": {"epsilon": 50.0, "delta": 0.1}}},
+        {"several": {name: honest["several"][name] for name in ("epsilon", "delta")}},
         {"guarantee": dict(honest["guarantee"]) | {"epsilon": 0.1}},
         {"guarantee": dict(honest["guarantee"]) | {"delta": 0.0}},
         {"owners": [first, first, *honest["owners"][2:]]},
@@ -420,17 +448,22 @@ def test_one_value_is_with_one_owner():
     ]
     found = sf.add(parts)
     assert found.guarantee.epsilon == 5.0
-    assert found.manifest["several"]["epsilon"] == 8.0
+    values = [len(columns) for columns in PARTS]
+    whole = 3.0 * values[0] + 5.0 * values[1]
+    record = {"epsilon": whole, "delta": 0.0}
+    assert found.manifest["several"] == {"epsilon": 5.0, "delta": 0.0, "unit": "attribute", "record": record}
+    assert f"up to epsilon 5 for one value, epsilon {whole:g} for the whole record." in summary(found.manifest)
 
 
 @pytest.mark.parametrize("unit", ["attribute", "record"])
 def test_a_composed_loss_of_single_values_is_not_said_to_be_of_a_whole_record(unit):
-    """Owners who protect values promise nothing of all values of a record together."""
+    """Owners who protect values promise less of all values of a record together, and both is said."""
     parts = [part(columns, "laplace", epsilon=3.0, unit=unit) for columns in PARTS]
     promise, recipe = sf.Guarantee(epsilon=3.0, unit=unit), sf.Sketch(space=SPACE)
     whole = [sf.release(in_space(40), mechanism=recipe, guarantee=promise) for _ in range(2)]
     for told in (summary(sf.add(parts).manifest), sf.join(whole).describe()):
-        assert ("It counts one value, and not a whole record" in told) == (unit == "attribute")
+        assert ("for one value" in told) == (unit == "attribute")
+        assert "whole record" in told
 
 
 def test_columns_that_nobody_holds_are_said():

@@ -73,6 +73,8 @@ def test_a_schema_with_patterns_is_refused():
     with pytest.raises(SchemaError, match="pattern"):
         Space(sf.Schema([sf.Real("WAP*", 0, 1)]))
     with pytest.raises(ParameterError, match="must be a Schema"):
+        Space(None)
+    with pytest.raises(SchemaError, match="no such schema file"):
         Space("people.toml")
 
 
@@ -275,3 +277,13 @@ def test_a_space_shows_itself():
     assert SPACE.digest in SPACE._repr_html_()
     odd = Space(sf.Schema([sf.Flag("a\x1b[31m"), sf.Flag("b")]), seed=1)
     assert "\x1b" not in odd.describe()
+
+
+def test_a_space_is_made_of_a_schema_file(tmp_path):
+    schema = sf.Schema([sf.Real("a", 0, 1), sf.Flag("b")])
+    path = tmp_path / "people.toml"
+    schema.write(path)
+    for given in (path, str(path)):
+        assert sf.Space(given, "gaussian", 3, seed=1).digest == sf.Space(schema, "gaussian", 3, seed=1).digest
+    with pytest.raises(sf.ParameterError, match="a Schema or the path of its file, got an object of type int"):
+        sf.Space(5)

@@ -131,6 +131,9 @@ def _nearest(options: Any) -> None:
         lines.append(_expectation(said["expected"], options.k))
     elif options.prior == "learned":
         lines.append("Ranked by the released numbers: no prior could be learned from them that ranks better.")
+    if found.note:
+        said["note"] = found.note
+        lines.append(untrusted.line(found.note, 1000))
     lines += [f"Unit: {squared.unit}.", f"Error sources: {squared.covers}."]
     tell(options, {"nearest": facts} | said, "\n".join(lines))
 

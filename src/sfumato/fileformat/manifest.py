@@ -306,11 +306,18 @@ class PeriodFacts(TypedDict):
     scale: float
 
 
-class SeveralFacts(TypedDict):
-    """The composed loss of somebody who is with all owners."""
+class LossFacts(TypedDict):
+    """A composed loss."""
 
     epsilon: float
     delta: float
+
+
+class SeveralFacts(LossFacts):
+    """The composed loss of somebody who is with all owners, for a unit; beside one value, for a whole ``record``."""
+
+    unit: Literal["record", "attribute", "each"]
+    record: NotRequired[LossFacts]
 
 
 class OwnerFacts(TypedDict):

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.fileformat import kinds, plain_words
 from sfumato.fileformat.manifest import Manifest
-from sfumato.fileformat.owners import by_value
+from sfumato.fileformat.owners import composed_words
 from sfumato.intervals.estimate import HIDDEN, Estimate
 from sfumato.notebook import budget_cards
 from sfumato.notebook.frame import facts, framed, lines, listed
@@ -97,10 +97,7 @@ def _also(manifest: Manifest) -> Iterator[tuple[str, str]]:
         told = manifest["stream"]
         yield "stream", f"period {told['period']:,} of {told['horizon']:,}; the guarantee is for all of them together"
     if "owners" in manifest:
-        several = manifest["several"]
-        loss = f"epsilon {number(several['epsilon'], 6)}, delta {number(several['delta'], 6)}"
-        values = by_value(owner["guarantee"] for owner in manifest["owners"])
-        lost = f"somebody who is with all of them loses up to {loss}{'.' if values else ''}{values}"
+        lost = f"somebody who is with all of them loses up to {composed_words(manifest)}"
         yield "owners", f"{len(manifest['owners']):,}; {lost}"
 
 

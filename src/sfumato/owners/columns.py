@@ -8,7 +8,7 @@ than that of the sum, intervals at the usual levels (90% and above) are a little
 
 Formal guarantee: none is spent. Each record is with all owners, so what protects one value of it (unit 'attribute') is
 the promise of the owner who has it, of which the weakest is stated; and what protects a whole record is the composition
-of all promises (``several``), which is stated for units of records.
+of all promises, which is stated for units of records (``several``, and its ``record`` beside one value).
 """
 
 import math
@@ -94,7 +94,7 @@ def _fields(manifests: Sequence[Manifest], space: Space, columns: Sequence[str])
     """What the manifest of the sum says."""
     part = space.part(columns)
     whole = part.rows.size == space.schema.encoding.dim
-    facts = summed_facts(manifests)
+    facts = summed_facts(manifests, parts=True)
     held = {} if whole else {"columns": list(columns), "schema": space.schema.to_dict()}
     missing = [column.name for column in space.schema.data_columns if column.name not in columns]
     warnings = facts["warnings"] if whole else [*facts["warnings"], _without(missing)]

@@ -6,7 +6,7 @@ costs privacy. Somebody who is with several owners loses what their releases cos
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count, islice, product
 from pathlib import Path
@@ -18,7 +18,7 @@ from sfumato import check, untrusted
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.estimation import quantities, sketches
 from sfumato.estimation.neighbours import Clusters
-from sfumato.fileformat.owners import by_value
+from sfumato.fileformat.owners import composed_words
 from sfumato.fileformat.spaces import space_in
 from sfumato.in_notebooks import InNotebooks
 from sfumato.intervals.estimate import Estimate, Quantity
@@ -26,6 +26,7 @@ from sfumato.intervals.moments import SketchLaw
 from sfumato.numerics.types import Floats, Integers
 from sfumato.owners import clustering, nearest_rows, pairs
 from sfumato.owners.clustering import OwnedRows
+from sfumato.owners.nearest_rows import Usual
 from sfumato.owners.owner_rows import OwnerRows
 from sfumato.owners.pairs import OwnersLaw
 from sfumato.privacy.guarantee import Guarantee
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.fileformat.manifest import SeveralFacts
 
 _SHOWN = 12  # owners that are named in a text
+_USUAL = 500  # rows, about, that usual distances are learned from
 
 
 def join(releases: Sequence[Any] | Mapping[str, Any], *, allow_unprotected: bool = False) -> "JoinedSketches":
@@ -199,9 +201,7 @@ class JoinedSketches(InNotebooks):
             )
         more = len(self.owners) - _SHOWN
         lines += [f"  and {more:,} more owners"] if more > 0 else []
-        lost, values = self.several, by_value(one.manifest["guarantee"] for one in self.held)
-        whole = f"epsilon {lost['epsilon']:.4g}, delta {lost['delta']:g}, together."
-        return "\n".join([*lines, f"Somebody who is with all of them: {whole}{values}"])
+        return "\n".join([*lines, f"Somebody who is with all of them: {composed_words(self.manifest, 4)}."])
 
     @property
     def law(self) -> OwnersLaw:
@@ -302,28 +302,55 @@ class JoinedSketches(InNotebooks):
 
         among : the owner whose records to choose from (default: all).
 
-        Ranked by estimates freed of each owner's own noise, since rows of quiet owners would look nearer otherwise.
-        They are unbiased for each pair, and more uncertain for noisy owners, of whom more are therefore among the
-        smallest by luck. Intervals hold for all records to choose from at once.
+        Ranked by estimates that are freed of each owner's noise and shrunk by it towards what is usual
+        (``nearest_rows``), since rows of quiet owners would look nearer otherwise, or by luck those of noisy ones. What
+        is shown of each is its own unbiased estimate, so those need not rise. Intervals hold for all records to choose
+        from at once. ``note`` says whose noise hides who is nearer.
         """
         check.whole(1, k=k)
         index = positions(record, self.rows)
-        places = range(len(self.held)) if among is None else [self._place_of(among)]
-        owned = np.isin(self._owners(index), list(places))
+        places = list(range(len(self.held)) if among is None else [self._place_of(among)])
+        owned = np.isin(self._owners(index), places)
         every = sum(self.held[place].count for place in places)
         if k > every - bool(owned.any()):
             raise check.fail("k", k, f"at most {every - bool(owned.any())}, the records there are to choose from")
-        bias = self.dimension * self.law.variances
+        bias, points = self.dimension * self.law.variances, self._rows(index)
         passes = (
-            (int(self._starts[place]) + start, block, float(bias[place]))
+            (int(self._starts[place]) + start, block, float(bias[place]), place)
             for place in places
             for start, block in self.held[place].blocks()
         )
-        found = nearest_rows.nearest(self._rows(index), index, passes, k)
+        usual = self._usual(index, points, places)
+        found = nearest_rows.nearest(points, index, passes, k, usual)
         estimate = self.distances(np.repeat(index, k), found.ravel())
         if np.ndim(record):
             estimate = pairs.shaped(estimate, found.shape)
-        return Nearest.among(every - bool(owned.all()), found if np.ndim(record) else found[0], estimate)
+        chosen = Nearest.among(every - bool(owned.all()), found if np.ndim(record) else found[0], estimate)
+        return replace(chosen, note="" if usual is None else self._undecided(usual.undecided(places), places))
+
+    def _usual(self, index: Integers, points: Floats, places: Sequence[int]) -> Usual | None:
+        """What distances to rows of these owners are usual, from the quieter ones; None if all have one noise."""
+        laws, variances = [self.law.noises[which] for which in self.law.which], self.law.variances
+        if not nearest_rows.noise_differs([laws[place] for place in places]):
+            return None
+        taken: list[Integers] = []
+        for place in sorted(places, key=lambda place: variances[place]):
+            count = self.held[place].count
+            step = max(1, count // _USUAL)
+            taken.append(self._starts[place] + np.arange(0, count, step))
+            if sum(map(len, taken)) >= _USUAL:
+                break
+        some = np.concatenate(taken)
+        asking = variances[self._owners(index)]
+        return Usual.of(points, index, asking, (some, self._rows(some), self._owners(some)), laws)
+
+    def _undecided(self, found: Sequence[int], places: Sequence[int]) -> str:
+        """A sentence on the owners whose noise hides who is nearer."""
+        if not found:
+            return ""
+        names = ", ".join(self.owners[place] for place in islice(found, _SHOWN)) + ", ..." * (len(found) > _SHOWN)
+        whose = "any owner" if len(found) == len(places) else names
+        return f"Noise hides which records of {whose} are nearer: their ranks say next to nothing."
 
     def cluster(self, clusters: int, *, seed: int = 0) -> Clusters:
         """K-means over the rows of all owners, in passes over them; noisier owners count less (``clustering``)."""

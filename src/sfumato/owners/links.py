@@ -9,6 +9,7 @@ releases lose together, whether or not anybody links them.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 from sfumato import check
 from sfumato.errors import ParameterError, ReleaseError
 from sfumato.fileformat.manifest import SeveralFacts
-from sfumato.fileformat.owners import by_value
+from sfumato.fileformat.owners import loss_words
 from sfumato.fileformat.spaces import space_in
 from sfumato.intervals.moments import NoiseLaw
 from sfumato.numerics.types import Floats, Integers
@@ -28,6 +29,7 @@ from sfumato.owners.level_pairs import LevelPairs
 from sfumato.owners.several import several
 from sfumato.posterior.levels import Levels
 from sfumato.projection.space import told
+from sfumato.releases.release import load
 from sfumato.releases.sketch import SketchRelease
 
 _FEWEST = 100  # records of each owner at least
@@ -62,8 +64,8 @@ class Links:
     probability      : that each is right, by how many decoys have such a score.
     rates            : the estimated share of false links among each and all surer ones.
     expected_matches : how many records are believed to be with both owners, at least: too few where noise hides some.
-    several          : what somebody loses who is with both owners: epsilon and delta of both releases together.
-    counted          : what that counts of them with owners who protect values and no records, in words.
+    several          : what somebody loses who is with both owners: epsilon and delta of both releases, and of what.
+    group            : how many records of a person the releases protect.
     loosest          : the share of false links that they were chosen by (``at``); 1: all are there.
 
     Error: shares of false links are estimated by decoys, the first owner's own records. They are right in expectation
@@ -76,7 +78,7 @@ class Links:
     rates: Floats
     expected_matches: float
     several: SeveralFacts
-    counted: str = ""
+    group: int = 1
     loosest: float = 1.0
 
     def __len__(self) -> int:
@@ -118,10 +120,9 @@ class Links:
     @property
     def privacy(self) -> str:
         """What linking says of privacy, in words."""
-        epsilon, delta = self.several["epsilon"], self.several["delta"]
         return (
             f"Linking is post-processing and costs nothing. Somebody who is with both owners loses what both releases "
-            f"lose together: epsilon {epsilon:g}, delta {delta:g}.{self.counted}"
+            f"lose together: {loss_words(self.several, self.group)}."
         )
 
     def table(self) -> pa.Table:
@@ -134,12 +135,15 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def link(a: Any, b: Any) -> Links:
+def link(a: Any, b: Any, *, allow_unprotected: bool = False) -> Links:
     """Pairs of records of two sketches in one space that look like the same person's.
+
+    a, b : sketches, or the paths of their folders; test noise in those is refused, unless ``allow_unprotected``.
 
     Guarantee: post-processing; costs no privacy (``Links.privacy`` says what somebody loses who is with both).
     Error: see ``Links``. Time grows as the product of the numbers of records.
     """
+    a, b = (load(one, allow_unprotected=allow_unprotected) if isinstance(one, str | Path) else one for one in (a, b))
     _check_pair(a, b)
     if a.noise.scale > b.noise.scale:  # decoys are of the quieter side
         found, overlap = _linked(b, a)
@@ -155,7 +159,7 @@ def link(a: Any, b: Any) -> Links:
         found.false_rates()[real],
         overlap,
         several(both),
-        by_value(one["guarantee"] for one in both),
+        max(one["guarantee"]["group"] for one in both),
     )
 
 
@@ -218,7 +222,9 @@ def _check_pair(a: Any, b: Any) -> None:
     for name, release in (("a", a), ("b", b)):
         if not isinstance(release, SketchRelease):
             kind = release.manifest["kind"] if hasattr(release, "manifest") else type(release).__name__
-            raise ParameterError(f"{name} must be a sketch, whose rows are records, got {kind}")
+            raise ParameterError(
+                f"{name} must be a sketch, whose rows are records, or the path of its folder, got {kind}"
+            )
         if release.rows < _FEWEST:
             raise ReleaseError(
                 f"links need {_FEWEST} records of each owner to learn from, and {name} has {release.rows}"

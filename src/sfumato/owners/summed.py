@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -10,10 +10,19 @@ import numpy as np
 from sfumato.errors import ReleaseError
 from sfumato.fileformat.manifest import RANDOMNESS, Facts, Manifest, SeveralFacts
 from sfumato.owners.several import owners, several
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.guarantee import Change, Guarantee
 from sfumato.releases.release import AnyRelease
 
 _MOST_WARNINGS = 20
+_UNITS = {"attribute": "single values", "record": "whole records", "edge": "edges"}
+_NEIGHBOURS = {"replace": "shows the number of rows", "add-remove": "protects the number of rows"}
+_SAID: dict[str, Callable[[Any], str]] = {  # fields of a guarantee, and what one that has a value does
+    "unit": lambda unit: f"protects {_UNITS[unit]}",
+    "neighbours": lambda neighbours: _NEIGHBOURS[neighbours],
+    "group": lambda group: f"protects {group} rows of a person" if group > 1 else "protects one row of a person",
+    "change": lambda change: f"protects a change of {Change(**change).describe()}",
+    "projection": lambda use: f"holds for a {use} projection",
+}
 
 
 def remember(seen: set[str], release: AnyRelease) -> Manifest:
@@ -40,10 +49,10 @@ def remember(seen: set[str], release: AnyRelease) -> Manifest:
 
 
 def different_promises(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[str]:
-    """What makes two guarantees of a sum not comparable: all but epsilon and delta."""
-    for name in ("unit", "neighbours", "group", "change", "projection"):
-        if one[name] != two[name]:
-            yield f"the guarantee's {name} ({one[name]} and {two[name]})"
+    """What makes two guarantees of a sum not comparable, in words: all but epsilon and delta."""
+    for name, words in _SAID.items():
+        if one[name] != two[name] and (name != "change" or one["unit"] == two["unit"]):
+            yield f"the guarantee's {name} (one {words(one[name])}, the other {words(two[name])})"
 
 
 def weakest(promises: Sequence[Any]) -> Facts:
@@ -52,13 +61,13 @@ def weakest(promises: Sequence[Any]) -> Facts:
     return dict(found) | {name: max(promise[name] for promise in promises) for name in ("epsilon", "delta")}
 
 
-def summed_facts(manifests: Sequence[Manifest]) -> Facts:
-    """What the manifest of any sum says of its owners, and what it has from all of them."""
+def summed_facts(manifests: Sequence[Manifest], *, parts: bool = False) -> Facts:
+    """What the manifest of any sum says of its owners, and what it has from all of them; parts: of one record each."""
     spaces = [manifest.get("space") for manifest in manifests]
     return {
         **({"space": spaces[0]} if spaces[0] is not None and all(s == spaces[0] for s in spaces) else {}),
         "owners": owners(manifests),
-        "several": _with_all(manifests),
+        "several": _with_all(manifests, parts=parts),
         "protected": all(manifest["protected"] for manifest in manifests),
         "accounted": False,
         "numerics": "exact" if all(m["numerics"] == "exact" for m in manifests) else "idealized",
@@ -67,15 +76,18 @@ def summed_facts(manifests: Sequence[Manifest]) -> Facts:
     }
 
 
-def _with_all(manifests: Sequence[Manifest]) -> SeveralFacts:
+def _with_all(manifests: Sequence[Manifest], *, parts: bool) -> SeveralFacts:
     """What a sum states for a unit that is with all owners: their composed loss, and no less than one of them promises.
 
     At the sum of very different deltas all may cost less epsilon than one says at its own. Readers, who know promises
     alone, could not tell that from a forged sum.
     """
-    found = several(manifests)
+    found = several(manifests, parts=parts)
     most = max(float(owner["guarantee"]["epsilon"]) for owner in owners(manifests))
-    return {"epsilon": max(found["epsilon"], most), "delta": found["delta"]}
+    found["epsilon"] = max(found["epsilon"], most)
+    if "record" in found:
+        found["record"]["epsilon"] = max(found["record"]["epsilon"], found["epsilon"])
+    return found
 
 
 def _warnings(manifests: Sequence[Manifest]) -> list[str]:

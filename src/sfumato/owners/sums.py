@@ -39,10 +39,11 @@ Noise = tuple[str, float, int]  # law, scale, and how many owners have it
 _ROUNDED = 1 / 12  # what rounding a count adds to the variance of its noise
 
 
-def add(releases: Iterable[AnyRelease | str | Path]) -> AnyRelease:
+def add(releases: Iterable[AnyRelease | str | Path] | Mapping[str, AnyRelease | str | Path]) -> AnyRelease:
     """The sum of releases of several owners, as a release of the same kind: covariances, histograms, or sketches.
 
-    releases : two or more, or their folders, which are then loaded one by one.
+    releases : two or more, or their folders, which are then loaded one by one; or a mapping from names to them, as
+               ``join`` takes it, of which the names are not kept.
 
     Covariances and histograms are of owners who hold different records, with one schema and the same settings.
     Sketches are of owners who hold different columns of the same records, in one shared space, row by row.
@@ -51,8 +52,9 @@ def add(releases: Iterable[AnyRelease | str | Path]) -> AnyRelease:
     Error:     that of the sum of independent noises, in the error bars of what is returned.
     """
     if isinstance(releases, str | Path) or not isinstance(releases, Iterable):
-        raise ParameterError("add takes a list of releases, or of their folders")
-    loaded = (load(one) if isinstance(one, str | Path) else one for one in releases)
+        raise ParameterError("releases must be a list of releases or of paths, or a mapping from names to them")
+    given = releases.values() if isinstance(releases, Mapping) else releases
+    loaded = (load(one) if isinstance(one, str | Path) else one for one in given)
     first = next(loaded, None)
     kind = getattr(first, "manifest", {}).get("kind")
     if first is None or kind not in ("covariance", "histogram", "sketch"):

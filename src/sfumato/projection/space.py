@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from sfumato.in_notebooks import InNotebooks
 from sfumato.new_file import write_new
 from sfumato.projection.families import Family, check_shape, settled_sparsity
 from sfumato.tables.columns import Id
-from sfumato.tables.schema import Schema
+from sfumato.tables.schema import Schema, schema_of
 from sfumato.tables.schema_file import column_values
 
 FORMAT, VERSION = "sfumato-space", 1
@@ -50,6 +50,7 @@ class SpacePart:
 class Space(InNotebooks):
     """A schema and a projection that several owners agree on before they release anything.
 
+    schema    : what a record is, or the path of a schema's file.
     family    : left out, ``sparse`` to a given dimension and ``identity`` without one, as in a sketch.
     dimension : how many numbers each record becomes; left out, as many as it has encoded columns.
     seed      : of the projection, and public; left out, one is drawn.
@@ -62,9 +63,23 @@ class Space(InNotebooks):
     seed: int | None = None
     sparsity: int | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            schema: Schema | str | Path,
+            family: Family | None = None,
+            dimension: int | None = None,
+            seed: int | None = None,
+            sparsity: int | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        if not isinstance(self.schema, Schema):
-            raise ParameterError(f"schema must be a Schema, got an object of type {type(self.schema).__name__}")
+        schema = schema_of(self.schema)
+        if not isinstance(schema, Schema):
+            kind = type(self.schema).__name__
+            raise ParameterError(f"schema must be a Schema or the path of its file, got an object of type {kind}")
+        object.__setattr__(self, "schema", schema)
         columns = self.schema.encoding.dim  # refused where patterns are not settled
         family = self.family or ("identity" if self.dimension is None else "sparse")
         if self.dimension is None and family != "identity":

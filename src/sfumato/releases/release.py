@@ -64,12 +64,13 @@ class Nearest:
 
     Under a learned prior (``distances.kind`` is "credible") values and intervals are those of the posterior, which is
     not misled by the choice, and ``expected`` says how many of the records shown are expected to be among the truly
-    nearest.
+    nearest. ``note`` is a sentence on what hides the order, where something does.
     """
 
     indices: NDArray[np.int64]
     distances: Estimate
     counted: Callable[[], "ExpectedHits"] | None = None
+    note: str = ""
 
     @property
     def expected(self) -> "ExpectedHits | None":

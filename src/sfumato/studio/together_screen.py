@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from sfumato import untrusted
 from sfumato.errors import ParameterError, ReleaseError, SfumatoError
-from sfumato.fileformat.owners import by_value
+from sfumato.fileformat.owners import composed_words
 from sfumato.intervals.estimate import HIDDEN
 from sfumato.owners import sums
 from sfumato.owners.joined import JoinedSketches, join
@@ -96,13 +96,12 @@ def together(studio: Studio, request: Request) -> Response:
     questions = _of_joined(taken) if isinstance(taken, JoinedSketches) else explore_screen.questions_of(taken)
     with studio.plans.mine():
         answer = None if asked is None else _answer(questions, taken, asked, fields)
-    shown = {
+    shown: dict[str, Any] = {
         "refused": "",
         "told": _told(taken),
         "warnings": _warnings(found),
         "owners": [_owner(name, one) for name, one in found.items()],
-        "several": taken.manifest["several"],
-        "counted": by_value(owner["guarantee"] for owner in taken.manifest["owners"]),
+        "lost": composed_words(taken.manifest),
         "questions": [question.plain() for question in questions],
         "summed": not isinstance(taken, JoinedSketches),
         "free": _free_name(studio),
@@ -248,6 +247,7 @@ def _nearest(joined: JoinedSketches, values: Values) -> Reply:
     told = f"The {len(rows)} records of {values['among']} that look nearest to record {values['record']:,} of "
     note = "The intervals allow for the choice: they are as wide as if asked of all these records at once."
     note = f"{note} {HIDDEN}" if found.distances.quantity.filled_by(lows, highs) else note
+    note = f"{note} {found.note}".strip()
     head = ("owner, record", *interval_names(values))
     return Reply(f"{told}{values['owner']}, by squared distance.", head, rows, found.distances, note)
 

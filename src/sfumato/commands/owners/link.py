@@ -30,16 +30,12 @@ def add_link(commands: Any) -> None:
 
 def _link(options: Any) -> None:
     from sfumato.owners.links import link
-    from sfumato.releases.release import load
 
     if options.out is not None and options.out.exists():
         from sfumato.errors import ParameterError
 
         raise ParameterError(f"{options.out} exists: name a new file")
-    first, second = (
-        load(folder, allow_unprotected=options.allow_unprotected) for folder in (options.first, options.second)
-    )
-    every = link(first, second)
+    every = link(options.first, options.second, allow_unprotected=options.allow_unprotected)
     found = every.at(fdr=options.fdr)
     facts: dict[str, Any] = {
         "links": len(found),
