@@ -5,6 +5,7 @@ import fcntl
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from sfumato.errors import LeftoverWarning, ParameterError, ReleaseError
 from sfumato.fileformat import leftovers, writer
 from sfumato.ledger.ledger import Ledger
 from sfumato.pipeline.release import release_to
+from sfumato.pipeline.stream import Stream
 from sfumato.privacy.guarantee import Guarantee
 from support.processes import release_once
 from support.spending import ROWS, SCHEMA, SKETCH, pure
@@ -85,6 +87,27 @@ def test_copies_of_raw_rows_and_what_tasks_wrote_are_found_too(tmp_path, capsys)
         ("noisy numbers", True),
         ("noisy numbers", True),
     ]
+    assert names(tmp_path) == []
+
+
+def test_what_a_killed_start_of_a_stream_leaves_is_found_too(tmp_path, monkeypatch, capsys):
+    """The folder stays as it was when the file was about to appear; one that is being made is held."""
+    seen = []
+
+    def killed(*_arguments, **_options):
+        seen.extend(uses(tmp_path))
+        shutil.copytree(next(tmp_path.iterdir()), tmp_path / NAME.format("stream"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Stream.init(
+            tmp_path / "a.stream", schema=SCHEMA, guarantee=Guarantee(epsilon=1.0, delta=1e-6, unit="record"), horizon=8
+        )
+    assert (seen, names(tmp_path)) == (["held"], [NAME.format("stream")])
+    assert main(["clean", str(tmp_path), "--yes"]) == 0
+    assert "1 file, " in (said := capsys.readouterr().out)
+    assert "no period yet, left by a killed" in said
     assert names(tmp_path) == []
 
 

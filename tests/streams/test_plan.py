@@ -12,6 +12,7 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.covariance import Covariance
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.losses import Gaussian
+from sfumato.streams import plan as stream_plan
 from sfumato.streams.factorisation import Repeated, SquareRoot, Tree, variances
 from sfumato.streams.plan import OwnRows
 
@@ -175,6 +176,55 @@ def test_the_command_refuses_what_says_nothing(stated, more, said, capsys):
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
+
+
+def test_the_command_plans_what_can_be_made(stated, tmp_path, capsys):
+    """Each statistic under the same name and with the same options, and the plan is of the recipe that is made."""
+    for number, more in enumerate(
+        (
+            [],
+            ["--statistic=covariance", "--no-centred"],
+            ["--statistic=histogram", "--of=a", "--bins=a=7"],
+            ["--statistic=synthetic", "--label=c", "--dimension=2"],
+        )
+    ):
+        options = [*more, "--horizon=9", "--unit=record"]
+        assert main([*stated, *options, "--json"]) == 0
+        planned_last = json.loads(capsys.readouterr().out)["options"][0]["last"]
+        path = tmp_path / f"{number}.stream"
+        assert main(["stream", "init", str(path), *stated[3:], *options, "--json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        name = more[0].partition("=")[2] if more else "covariance"
+        assert (made["statistic"]["name"], made["method"]) == (name, "square-root")
+        about = sf.Stream(path).description.measuring.statistic
+        worth = stream_plan._worth(about)[0]
+        description = sf.Stream(path).description
+        noise = description.measuring.noise(description.scale, 9, 9)[1]
+        assert noise / worth == pytest.approx(planned_last)
+    assert main([*stated, "--horizon=9", "--purpose=covariance", "--bins=a=7"]) == 2
+    assert "--horizon and --bins are for --purpose stream" in capsys.readouterr().err
+
+
+def test_a_stream_is_made_with_the_schema_of_a_space_and_without_what_never_works(stated, tmp_path, capsys):
+    sf.Space(SCHEMA, dimension=2).save(tmp_path / "c.space")
+    init = ["stream", "init", str(tmp_path / "a.stream"), *stated[5:], "--horizon=9"]
+    for more in (["--unit=edge"], ["--fresh"]):
+        with pytest.raises(SystemExit):
+            main([*init, *stated[3:5], *more])
+        said = capsys.readouterr().err
+        assert (more[0].partition("=")[0] in said, said.count("\n")) == (True, 1)
+    for more in ([], [*stated[3:5], "--space", str(tmp_path / "c.space")]):
+        assert main([*init, *more]) == 2
+        assert "--schema, or --space" in capsys.readouterr().err
+    assert main([*init, "--space", str(tmp_path / "c.space")]) == 0
+    assert sf.Stream(tmp_path / "a.stream").description.schema == SCHEMA
+
+
+def test_a_plan_says_in_short_what_it_is():
+    shown = repr(planned(12, rows=500))
+    assert shown.startswith("<plan of a stream of 12 periods of 500 records each; ")
+    assert "square root errs least" in shown
+    assert len(shown) < 300
 
 
 def test_a_notebook_shows_the_plan():

@@ -64,6 +64,22 @@ def appended(visitor, label, **fields):
     return finished(visitor)
 
 
+def next_day(folder):
+    """A file of other people."""
+    head, *lines = (folder / "people.csv").read_text().splitlines()
+    (folder / "tuesday.csv").write_text("\n".join([head, *reversed(lines)]) + "\n")
+    return "tuesday.csv"
+
+
+def test_a_file_is_not_appended_twice(visitor):
+    started(visitor, group="2")
+    assert appended(visitor, "monday")["state"] == "done"
+    told = str(appended(visitor, "tuesday"))
+    assert "people.csv was appended as 'monday' already" in words(told).replace("\\", "")
+    assert "--again" not in told
+    assert "again=" not in told
+
+
 def spent(folder):
     return Ledger(str(folder.parent / "budget.db")).dataset("people").total(0).epsilon
 
@@ -75,7 +91,7 @@ def test_an_untouched_form_starts_a_stream_that_is_charged_once_and_published_as
     assert (about.horizon, about.guarantee) == (8, Guarantee(epsilon=1.0, delta=1e-6))
     assert spent(folder) == pytest.approx(1.0)
     assert appended(visitor, "monday")["state"] == "done"
-    assert appended(visitor, "tuesday")["said"] == "The period is appended, with its noise."
+    assert appended(visitor, "tuesday", data=next_day(folder))["said"] == "The period is appended, with its noise."
     text = visitor.get("/streams/people.stream").text
     assert f"2 of 8 periods, {2 * ROWS} rows" in words(text)
     form = untouched(text, "/streams/people.stream/publish")
@@ -165,7 +181,7 @@ def test_a_stream_of_another_ledger_is_not_extended_here(visitor, folder):
     assert "charged to another ledger" in words(refused.text)
 
 
-def test_no_page_of_an_add_remove_stream_tells_how_many_rows_there_are(visitor):
+def test_no_page_of_an_add_remove_stream_tells_how_many_rows_there_are(visitor, folder):
     started(visitor, neighbours="add-remove", group="2", dataset="")
     assert appended(visitor, "monday") | {"rows": None, "total": None} == finished(visitor)
     pages = [visitor.get(path).text for path in ("/streams", "/streams/people.stream", "/release/job")]
@@ -174,7 +190,7 @@ def test_no_page_of_an_add_remove_stream_tells_how_many_rows_there_are(visitor):
         assert not re.search(rf"\b{ROWS}\b", shown)
         assert CELL not in text
     assert 'name="leaving"' in pages[1]  # rows that leave are protected
-    state = appended(visitor, "tuesday", leaving="people.csv")
+    state = appended(visitor, "tuesday", data=next_day(folder), leaving="people.csv")
     assert state["state"] == "done", state
 
 

@@ -9,7 +9,7 @@ from sfumato.commands.console.options import command, tell
 if TYPE_CHECKING:
     from sfumato.fileformat.leftovers import Leftover
 
-_HOLDS = {"partial": "noisy numbers", "attempts": "noisy numbers", "copy": "RAW ROWS"}
+_HOLDS = {"partial": "noisy numbers", "attempts": "noisy numbers", "copy": "RAW ROWS", "stream": "no period yet"}
 _USE = {
     "left": "left by a killed release",
     "held": "in use by a running release, kept",

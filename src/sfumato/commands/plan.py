@@ -15,10 +15,10 @@ from sfumato.commands.console.options import (
     spectrum_of,
     tell,
 )
+from sfumato.commands.growing.statistic import OPTIONS, add_statistic, recipe_of
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sfumato.mechanisms.base import Recipe
     from sfumato.tables.schema import Schema
 
 
@@ -65,17 +65,7 @@ def add_plan(commands: Any) -> None:
 def _add_stream(parser: Any) -> None:
     """Options of a plan of a stream."""
     parser.add_argument("--horizon", type=int, metavar="N", help="Number of periods (purpose stream).")
-    parser.add_argument(
-        "--statistic",
-        choices=("covariance", "histogram", "synthetic"),
-        help="What is summed up (purpose stream; default covariance).",
-    )
-    parser.add_argument(
-        "--of",
-        action="append",
-        metavar="COLUMNS",
-        help="Columns of a table of counts, such as sex,income (statistic histogram; default: each by itself).",
-    )
+    add_statistic(parser)
 
 
 def _add_columns(parser: Any) -> None:
@@ -172,34 +162,14 @@ def _stream(options: Any) -> None:
         guarantee=guarantee_of(options),
         schema=_schema_to_plan(options),
         horizon=options.horizon,
-        mechanism=_summed(options),
+        mechanism=recipe_of(options),
         rows=options.rows,
     )
     tell(options, made.to_dict(), made.describe())
 
 
-def _summed(options: Any) -> "Recipe":
-    """What a stream sums up."""
-    if options.statistic == "histogram":
-        from sfumato.commands.kinds.sums import columns_of
-        from sfumato.mechanisms.histogram import Histogram
-
-        return Histogram(None if options.of is None else tuple(columns_of(text) for text in options.of))
-    if options.of is not None:
-        raise ParameterError("--of names the tables of --statistic histogram")
-    if options.statistic == "synthetic":
-        from sfumato.mechanisms.synthetic.recipe import Synthetic
-
-        return Synthetic(label=options.label, centring="public")
-    if options.label is not None:
-        raise ParameterError("--label names the classes of --statistic synthetic")
-    from sfumato.mechanisms.covariance import Covariance
-
-    return Covariance()
-
-
 def _none_of_a_stream(options: Any) -> None:
-    named = [f"--{name}" for name in ("horizon", "statistic", "of") if getattr(options, name) is not None]
+    named = [f"--{name}" for name in ("horizon", *OPTIONS) if getattr(options, name) is not None]
     if named:
         raise ParameterError(f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} for --purpose stream")
 

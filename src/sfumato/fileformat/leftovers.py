@@ -19,12 +19,13 @@ _WITHIN: dict[HiddenKind, re.Pattern[str]] = {  # all that we ever put into one
     ),
     "attempts": re.compile(r"\d+-[0-9a-f]{16}\.parquet"),
     "copy": re.compile(r"rows"),
+    "stream": re.compile(r"new(-journal)?"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A hidden folder of a release; ``copy`` holds raw rows, the others noisy numbers at most.
+    """A hidden folder; ``copy`` holds raw rows, ``stream`` a stream without periods, the others noisy numbers at most.
 
     ``use``: ``left`` by a process that is gone, ``held`` by one that lives, or ``unknown``.
     """

@@ -41,10 +41,10 @@ from sfumato.fileformat.reader import check_form, digest, sha256
 from sfumato.tables import cells
 from sfumato.version import __version__
 
-HiddenKind: TypeAlias = Literal["partial", "attempts", "copy"]
+HiddenKind: TypeAlias = Literal["partial", "attempts", "copy", "stream"]
 PublishedRows: TypeAlias = NDArray[Any] | pa.RecordBatch  # numbers (columns, rows), or rows of a table's own columns
 Block: TypeAlias = tuple[PublishedRows, pa.Array | None]  # and the public ids of its rows
-_HIDDEN = re.compile(r"\..+\.(partial|attempts|copy)-[0-9a-f]{16}", re.DOTALL)
+_HIDDEN = re.compile(r"\..+\.(partial|attempts|copy|stream)-[0-9a-f]{16}", re.DOTALL)
 _ROW_GROUP = 1 << 24  # bytes of a row group of numbers that is written
 _TABLE_GROUP = 1 << 26  # bytes of one of a table's own columns, which take a fraction of it on disk
 _GROUPS_WAITING = 1  # to be written

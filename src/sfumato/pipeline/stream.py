@@ -78,6 +78,8 @@ class Stream:
         horizon   : how many periods it may have; ``extend`` makes it longer later, for what that costs.
         mechanism : what is summed up: ``Covariance()`` (default), ``Histogram(...)``, or ``Synthetic(...)``.
         method    : ``square-root`` (default up to 4,096 periods) or ``tree``.
+        ledger    : what it is charged to; without one, every publication warns that other releases of these data are
+                    not accounted for.
         testing   : whether periods may be drawn under a testing secret; whatever it publishes is marked.
         """
         check_guarantee(guarantee)
@@ -127,7 +129,7 @@ class Stream:
 
     # ---- periods arrive ----
 
-    def append(  # noqa: PLR0913 - what a period is, and what is meant by it
+    def append(
         self,
         data: Any,
         *,

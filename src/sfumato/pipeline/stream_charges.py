@@ -109,8 +109,8 @@ class StreamCharges:
             elif state != "committed":
                 became = "has no such entry" if state is None else f"has voided entry {entry.number}"
                 raise LedgerError(
-                    f"{journal.name} {became}, which this stream was charged to: it is not charged, so nothing is drawn; "
-                    "say where its own ledger is with --ledger, a new one will not do"
+                    f"{journal.name} {became}, which this stream was charged to: it is not charged, so nothing is "
+                    "drawn; say where its own ledger is with --ledger, a new one will not do"
                 )
 
     @contextmanager

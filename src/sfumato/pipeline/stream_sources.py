@@ -61,8 +61,8 @@ def check_rows(about: StreamDescription, data: Any, rows: int, *, empty: bool) -
     """Refuse a period without rows where their number is public; where it is protected, it is as any other."""
     if about.counted and rows == 0 and not empty:
         raise StreamError(
-            f"{_name(data)} has no rows, and a period cannot be taken back: nothing was drawn; say --empty (empty=True) "
-            "if nothing came in this period"
+            f"{_name(data)} has no rows, and a period cannot be taken back: nothing was drawn; say --empty "
+            "(empty=True) if nothing came in this period"
         )
 
 

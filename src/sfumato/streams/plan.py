@@ -130,7 +130,7 @@ class Longer:
         return {"horizon": self.horizon, "extra": self.extra, "whole": self.whole, "noise": self.noise}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StreamPlan(InNotebooks):
     """Ways of publishing running sums, those after every period first, by their mean variance; and what is best when.
 
@@ -186,6 +186,15 @@ class StreamPlan(InNotebooks):
         """Which way is best when, and what a longer horizon of the stream costs."""
         return tuple(_advice(self))
 
+    def __repr__(self) -> str:
+        return f"<plan of a {self.title}; {self.verdict}>"
+
+    @property
+    def title(self) -> str:
+        """The stream that a plan is for, in short."""
+        rows = "" if self.rows is None else f" of {self.rows:,} {'record' if self.rows == 1 else 'records'} each"
+        return f"stream of {self.horizon:,} {'period' if self.horizon == 1 else 'periods'}{rows}"
+
     def to_dict(self) -> dict[str, Any]:
         """The plan of a stream as values for machines."""
         return {
@@ -204,11 +213,9 @@ class StreamPlan(InNotebooks):
 
     def describe(self) -> str:
         """The plan of a stream in words: every way with its noise, the verdict and advice."""
-        rows = "" if self.rows is None else f" of {self.rows:,} {'record' if self.rows == 1 else 'records'} each"
-        title = f"stream of {self.horizon:,} {'period' if self.horizon == 1 else 'periods'}{rows}"
         head = f"{'standard deviation of the noise, in records*':50}{'mean':>8}{'last':>8}{'variance against anew':>23}"
         lines = [_line(option) for option in self.options]
-        return "\n".join([title, head, *lines, f"* {self.unit}", self.verdict, *self.advice])
+        return "\n".join([self.title, head, *lines, f"* {self.unit}", self.verdict, *self.advice])
 
 
 def plan_stream(

@@ -95,7 +95,7 @@ def recipe_of_facts(facts: Facts) -> Recipe:
         return Covariance(noise="gaussian", **told)
     if name == "histogram":
         return Histogram(tuple(map(tuple, told["tables"])), noise="gaussian", bins=told["bins"])
-    if name == "classes":
+    if name == "synthetic":
         return Synthetic(noise="gaussian", centring="public", **told)
     raise ParameterError(f"there is no statistic {str(name)[:40]!r} for streams")
 
@@ -224,7 +224,7 @@ class StreamedClasses(StreamStatistic):
         told: dict[str, Any] = {"dimension": self.prepared.dimension, "seed": self.prepared.seed}
         for name in ("label", "kind", "normalise", "label_weight", "rows", "shrink"):
             told[name] = getattr(recipe, name)
-        return {"name": "classes"} | told
+        return {"name": "synthetic"} | told
 
     @property
     def reach(self) -> float:

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import numpy as np
 
 from sfumato.errors import ParameterError, StreamError
+from sfumato.fileformat import writer
 from sfumato.numerics.types import Floats, Integers
 from sfumato.streams.description import StreamDescription
 from sfumato.streams.factorisation import Node
@@ -127,10 +128,10 @@ class Transaction:
     def _read(self, row: Sequence[object]) -> Period:
         """A period from a row of the stream's file: types and digest are checked."""
         number, label, rows, at, origin, sources, mark = row
-        sound = isinstance(number, int) and isinstance(label, str) and isinstance(at, str) and isinstance(sources, str)
+        sound = isinstance(number, int) and all(isinstance(text, str) for text in (label, at, sources))
         if not (sound and isinstance(rows, int | None) and isinstance(origin, str | None)):
             raise self.damaged()
-        found = Period(number, label, rows, at, origin, tuple(sources.split()))  # type: ignore[arg-type,union-attr]
+        found = Period(number, label, rows, at, origin, tuple(str(sources).split()))  # type: ignore[arg-type]
         if mark != _period_mark(found):
             raise self.damaged()
         return found
@@ -244,20 +245,17 @@ class StreamStore:
     def make(self, description: StreamDescription) -> None:
         """Make the file of a new stream, for its owner alone; it appears whole or not at all."""
         self.check_free()
-        partial = self.path.with_name(f".{self.path.name}.new-{description.name[:16]}")
-        with self._plain_errors():
+        with self._plain_errors(), writer.hidden(self.path, "stream") as folder:
+            partial = folder / "new"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
-            try:
-                connection = _connected(partial, 0.0)
-                with _closing(connection):
-                    connection.execute("BEGIN IMMEDIATE")
-                    for statement in _TABLES.values():
-                        connection.execute(statement)
-                    connection.execute("INSERT INTO heading VALUES (1, ?, ?)", _heading(description))
-                    connection.execute("COMMIT")
-                os.link(partial, self.path, follow_symlinks=False)
-            finally:
-                partial.unlink(missing_ok=True)
+            connection = _connected(partial, 0.0)
+            with _closing(connection):
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _TABLES.values():
+                    connection.execute(statement)
+                connection.execute("INSERT INTO heading VALUES (1, ?, ?)", _heading(description))
+                connection.execute("COMMIT")
+            os.link(partial, self.path, follow_symlinks=False)
             _sync(self.path.parent)
 
     def check_free(self) -> None:

@@ -250,16 +250,20 @@ def add_epsilon_delta(parser: Any, delta: str = "default 0") -> None:
     )
 
 
-def add_guarantee(parser: argparse.ArgumentParser) -> Any:
-    """The options of a guarantee, as a group. Without --neighbours in it, one record is replaced by another."""
-    parser.set_defaults(neighbours=defaults.NEIGHBOURS)
+def add_guarantee(parser: argparse.ArgumentParser, *, summed: bool = False) -> Any:
+    """The options of a guarantee, as a group. Without --neighbours in it, one record is replaced by another.
+
+    summed : of sums over records alone, which have no projection to be fresh, and no edges.
+    """
+    parser.set_defaults(neighbours=defaults.NEIGHBOURS, fresh=False)
     group = parser.add_argument_group("privacy guarantee")
     add_epsilon_delta(group)
     group.add_argument(
         "--unit",
-        choices=("attribute", "record", "edge"),
+        choices=("attribute", "record") if summed else ("attribute", "record", "edge"),
         default=defaults.UNIT,
-        help="What is protected: one value of a record (attribute), one record, or one edge (default record).",
+        help=f"What is protected: one value of a record (attribute), {'or ' * summed}one record"
+        f"{'' if summed else ', or one edge'} (default record).",
     )
     group.add_argument(
         "--group", type=int, default=defaults.GROUP, metavar="N", help="Maximum records per person (default 1)."
@@ -271,6 +275,8 @@ def add_guarantee(parser: argparse.ArgumentParser) -> Any:
         "box).",
     )
     group.add_argument("--radius", type=float, metavar="R", help="Radius for --change l1 or l2, in weighted units.")
+    if summed:
+        return group
     group.add_argument(
         "--fresh",
         action="store_true",

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sfumato import defaults, untrusted
+from sfumato import untrusted
 from sfumato.commands.console.options import (
     LEDGER,
     SCHEMA,
@@ -19,13 +19,13 @@ from sfumato.commands.console.options import (
     table,
     tell,
 )
-from sfumato.commands.kinds.sums import bins_of, columns_of
+from sfumato.commands.growing.statistic import add_statistic, recipe_of
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sfumato.mechanisms.base import Recipe
     from sfumato.pipeline.stream import Stream
     from sfumato.streams.description import StreamDescription
+    from sfumato.tables.schema import Schema
 
 
 def add_stream(commands: Any) -> None:
@@ -64,7 +64,10 @@ def _add_init(acts: Any) -> None:
         _init,
     )
     parser.set_defaults(stands="the stream was made")
-    parser.add_argument("--schema", metavar="FILE", required=True, help=SCHEMA)
+    parser.add_argument("--schema", metavar="FILE", help=SCHEMA)
+    parser.add_argument(
+        "--space", metavar="FILE", help="Shared space (instead of --schema): its schema is the stream's."
+    )
     parser.add_argument("--horizon", type=int, required=True, metavar="N", help="Number of periods it may have.")
     parser.add_argument(
         "--method",
@@ -72,51 +75,20 @@ def _add_init(acts: Any) -> None:
         help="How noise is shared by periods: square-root has the least, tree goes beyond 4096 periods (default: "
         "square-root as far as it goes).",
     )
-    _add_statistic(parser)
-    add_neighbours(add_guarantee(parser))
+    group = parser.add_argument_group("what is summed up")
+    add_statistic(group)
+    group.add_argument("--label", metavar="COLUMN", help="Of synthetic records: column to keep as the label.")
+    add_neighbours(add_guarantee(parser, summed=True))
     add_account(parser, "default none")
 
 
-def _add_statistic(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what is summed up")
-    group.add_argument(
-        "--statistic",
-        choices=("covariance", "histogram", "synthetic"),
-        default="covariance",
-        help="Second moments, counts of cells, or a Gaussian model with synthetic records (default covariance).",
-    )
-    group.add_argument(
-        "--centred",
-        action=argparse.BooleanOptionalAction,
-        default=defaults.CENTRED,
-        help="Of a covariance: about the mean, or about the middle of the bounds (default --centred).",
-    )
-    group.add_argument(
-        "--of", action="append", metavar="COLUMNS", help="Of a histogram: columns counted together; may be given again."
-    )
-    group.add_argument(
-        "--bins", action="append", default=[], metavar="COLUMN=CELLS", help="Of a histogram: public cells of a column."
-    )
-    group.add_argument("--label", metavar="COLUMN", help="Of synthetic records: column to keep as the label.")
-    group.add_argument("--dimension", type=int, metavar="N", help="Of synthetic records: numbers of each.")
+def _schema(options: Any) -> "str | Schema":
+    """The schema of a new stream: its own file, or that of a shared space."""
+    from sfumato.projection.space import Space
 
-
-def _recipe(options: Any) -> "Recipe":
-    from sfumato.mechanisms.covariance import Covariance
-    from sfumato.mechanisms.histogram import Histogram
-    from sfumato.mechanisms.synthetic.recipe import Synthetic
-
-    own = {"histogram": ("of", "bins"), "synthetic": ("label", "dimension")}
-    for name, fields in own.items():
-        given = [field for field in fields if getattr(options, field)]
-        if given and name != options.statistic:
-            raise ParameterError(f"--{given[0]} is of --statistic {name}, got --statistic {options.statistic}")
-    if options.statistic == "histogram":
-        tables = None if options.of is None else tuple(columns_of(text) for text in options.of)
-        return Histogram(tables, bins=dict(map(bins_of, options.bins)))
-    if options.statistic == "synthetic":
-        return Synthetic(dimension=options.dimension, label=options.label, centring="public")
-    return Covariance(centred=options.centred)
+    if (options.schema is None) == (options.space is None):
+        raise ParameterError("a stream needs --schema, or --space, which has one: give one of them")
+    return options.schema if options.space is None else Space.read(options.space).schema
 
 
 def _init(options: Any) -> None:
@@ -124,10 +96,10 @@ def _init(options: Any) -> None:
 
     made = Stream.init(
         options.stream,
-        schema=options.schema,
+        schema=_schema(options),
         guarantee=guarantee_of(options),
         horizon=options.horizon,
-        mechanism=_recipe(options),
+        mechanism=recipe_of(options),
         method=options.method,
         ledger=account(options),
     )

@@ -31,7 +31,7 @@ class StreamLine:
         facts = self.about.measuring.statistic.facts
         if facts["name"] == "histogram":
             return "counts of " + "; ".join(" and ".join(table) for table in facts["tables"])
-        if facts["name"] == "classes":
+        if facts["name"] == "synthetic":
             label = "" if facts["label"] is None else f", label {facts['label']}"
             return f"synthetic records of {facts['dimension']} numbers{label}"
         about = "their mean" if facts["centred"] else "the middle of their bounds"

@@ -50,6 +50,8 @@ _SENTENCES = (  # longer ones first
     ("say --convert", "tick the first box under Exceptions"),
     ("use --exceptions", "tick the second box under Exceptions"),
     ("name one (--dataset)", "choose one under Who pays"),
+    ("say --again (again=True) if", "append it with the command sfumato stream if"),
+    ("say --empty (empty=True) if", "append it with the command sfumato stream if"),
     ("(or --pure-share at `ledger init`)", ""),
     ("; `sfumato ledger init --pure-share` divides a cap otherwise, before its first release", ""),
     ("use GraphSketch (--mechanism sketch)", "choose the mechanism “graph: a sketch that answers cuts”"),
