@@ -6,7 +6,6 @@ from typing import Any
 
 from sfumato.fileformat.manifest import LossFacts, Manifest, SeveralFacts
 from sfumato.fileformat.spaces import space_agrees
-from sfumato.privacy.guarantee import GuaranteeFields
 from sfumato.tables.schema import Schema
 
 BY_COLUMNS = ("sketch",)  # kinds whose sums are of different columns of the same records

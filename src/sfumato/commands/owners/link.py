@@ -14,7 +14,8 @@ def add_link(commands: Any) -> None:
         commands,
         "link",
         "Link records of two owners' sketches that look like the same person's. The share of false links is estimated. "
-        "The sketches are in one shared space. Costs no privacy. All pairs are compared: time grows as the product of the numbers of records.",
+        "The sketches are in one shared space. Costs no privacy. All pairs are compared: time grows as the product of "
+        "the numbers of records.",
         "sfumato link hill.release lake.release --fdr 0.05 --out pairs.csv",
         _link,
     )
