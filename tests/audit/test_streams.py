@@ -156,7 +156,7 @@ def test_many_equal_streams_are_what_appending_makes_one_by_one(tmp_path):
     pipeline.StreamStore(tmp_path / "a.stream").make(about)
     made, key = pipeline.Stream(tmp_path / "a.stream"), Secret.for_testing(5)
     for number, table in enumerate(rows, 1):
-        made.append(table, period=str(number), secret=key)
+        made.append(table, period=str(number), empty=not len(table), secret=key)
     with pipeline.StreamStore(tmp_path / "a.stream").reading() as stream:
         wanted = running.all_measurements(stream, 3)
     periods = tuple(np.ascontiguousarray(table.T) for table in rows)

@@ -41,7 +41,7 @@ def test_a_sketch_by_name_is_the_one_that_a_plan_puts_first():
 
 def test_every_name_can_be_released(tmp_path):
     PEOPLE.write(tmp_path / "people.toml")
-    kinds = {"table", "sketch", "synthetic", "covariance", "distances"}
+    kinds = {"table", "sketch", "synthetic", "covariance", "histogram", "distances"}
     found = {
         name: sf.release(people(), schema=tmp_path / "people.toml", mechanism=name, guarantee=APPROXIMATE)
         for name in kinds
