@@ -568,6 +568,8 @@ def test_a_stream_is_started_appended_to_published_and_extended(visit, folder, s
     started_stream(visit)
     for label in ("2026-11-16", "2026-11-17"):
         appended(visit, label)
+        rows = pq.read_table(folder / "people.parquet")
+        pq.write_table(rows.take(np.arange(len(rows))[::-1]), folder / "people.parquet")  # the next period's own file
     page.get_by_text("2 of 365 periods, 10,000 rows").wait_for()
     visit.picture("stream")
     page.get_by_role("button", name="Show the price of extending it").click()
